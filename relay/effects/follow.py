@@ -23,6 +23,7 @@ from relay.effects.watch import Subscription, Watch, polling
 TURN = 64 * 1024
 """Bytes read from a stream at one turn, so that no agent starves another."""
 _LOOK_FOR_DEATH = 1.0
+"""Seconds between two looks at the processes when nothing tells of their death, or there is much to read."""
 
 
 @frozen(kw_only=True)
@@ -139,7 +140,7 @@ async def _read_to_the_end(
     while True:
         alarm.arm()
         # Asked before the reads: what was printed before the end is there to be read after it.
-        over = life.over(quiet=not moved)
+        over = life.over(woken=not (moved or alarm.polling))
         moved = False
         for stream in streams:
             if over:
@@ -177,11 +178,11 @@ class _Life:
         self._cli: Identity | None = None
         self._look_at = -math.inf
 
-    def over(self, *, quiet: bool) -> bool:
+    def over(self, *, woken: bool) -> bool:
         if self._folder.ended():
             return True
         now = trio.current_time()
-        if not quiet and now < self._look_at:
+        if not woken and now < self._look_at:
             return False
         self._look_at = now + _LOOK_FOR_DEATH
         self._cli = self._cli or child.cli(self._folder)

@@ -83,6 +83,18 @@ def _boot() -> str:
         return ""
 
 
+def _read(path: str) -> bytes:
+    # Read so often that the layers of a file object would be what it costs.
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        pieces = []
+        while piece := os.read(handle, 64 * 1024):
+            pieces.append(piece)
+        return b"".join(pieces)
+    finally:
+        os.close(handle)
+
+
 def _marker_in(environ: bytes) -> str:
     _, found, rest = (b"\0" + environ).partition(b"\0" + MARKER.encode() + b"=")
     return os.fsdecode(rest.partition(b"\0")[0]) if found else ""
@@ -92,10 +104,10 @@ def _look_in_proc(pid: int, *, environ: bool) -> Found | None:
     marker = ""
     try:
         # The name in parentheses may hold anything, parentheses too.
-        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+        fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
         if environ:
             with suppress(PermissionError):
-                marker = _marker_in(Path(f"/proc/{pid}/environ").read_bytes())
+                marker = _marker_in(_read(f"/proc/{pid}/environ"))
     except OSError:
         return None
     if len(fields) < 20:
@@ -206,7 +218,7 @@ def scan() -> tuple[Found, ...]:
 
 
 def family(
-    everyone: Iterable[Found],
+    seen: Iterable[Found],
     *,
     marker: str,
     shim: Identity | None = None,
@@ -219,17 +231,18 @@ def family(
     whatever descends from any of these.
 
     Args:
-        everyone: the scan.
+        seen: the scan.
         marker: the run's marker.
         shim: the run's session leader, if it is on record.
         ended_at: when the leader wrote the exit status (epoch seconds), if it did.
         known: processes of the run seen before.
     """
-    alive = [found for found in everyone if not found.dead]
+    seen = tuple(seen)
+    alive = [found for found in seen if not found.dead]
     before = set(known)
     ours = {found.who.pid: found for found in alive if found.marker == marker or found.who in before}
     if shim is not None:
-        leader = next((found for found in everyone if found.who.pid == shim.pid), None)
+        leader = next((found for found in seen if found.who.pid == shim.pid), None)
         for found in alive:
             if found.session == shim.pid and _of_our_session(found, leader, shim, ended_at):
                 ours[found.who.pid] = found
@@ -251,16 +264,38 @@ def _of_our_session(found: Found, leader: Found | None, shim: Identity, ended_at
         return False
 
 
+class _SharedScan:
+    """A scan that has not begun yet; whoever asks until then gets its answer."""
+
+    def __init__(self) -> None:
+        self.result: tuple[Found, ...] | None = None
+
+
+_scanning = trio.Lock()
+_next_scan: list[_SharedScan] = []
+
+
+async def everyone() -> tuple[Found, ...]:
+    """A scan that begins after this call, in a thread. One runs at a time; those who wait share the next."""
+    if not _next_scan:
+        _next_scan.append(_SharedScan())
+    mine = _next_scan[0]
+    async with _scanning:
+        if mine.result is None:
+            if mine in _next_scan:
+                _next_scan.remove(mine)
+            mine.result = await trio.to_thread.run_sync(scan)
+        return mine.result
+
+
 async def carrying(marker: str) -> tuple[Identity, ...]:
     """The live processes that carry this run's marker."""
-    everyone = await trio.to_thread.run_sync(scan)
-    return tuple(found.who for found in everyone if found.marker == marker and not found.dead)
+    return tuple(found.who for found in await everyone() if found.marker == marker and not found.dead)
 
 
 async def leftovers(prefix: str) -> tuple[Found, ...]:
     """The live processes whose marker starts with `prefix`: what earlier daemons left running."""
-    everyone = await trio.to_thread.run_sync(scan)
-    return tuple(found for found in everyone if found.marker.startswith(prefix) and not found.dead)
+    return tuple(found for found in await everyone() if found.marker.startswith(prefix) and not found.dead)
 
 
 def adopt(handle: subprocess.Popen[bytes]) -> None:

@@ -206,7 +206,7 @@ class RunFolder:
 
     def ended(self) -> bool:
         """The exit status is there."""
-        return self.file("exit").exists()
+        return os.path.lexists(f"{self.path}/exit")
 
     def ended_at(self) -> float | None:
         """When the exit status was written (epoch seconds)."""

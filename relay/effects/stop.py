@@ -3,7 +3,7 @@
 Called by the effects port for `EndChild`, also for a run that has ended by itself: its servers and tools
 may have stayed. First comes the provider's own way, step by step, then KILL, then whatever is left of the
 run outside its process group: agents start their commands in sessions of their own and leave them behind
-(Claude Code 2.1 on KILL, Codex 0.1xx on TERM).
+(seen with Claude Code 2.1.332 on KILL and Codex 0.171.0 on TERM).
 """
 
 from __future__ import annotations
@@ -66,9 +66,15 @@ async def end(
     """
     processes.require_posix()
     run = _Run(folder, marker)
-    await run.look()
-    how = await _end_cli(run, steps, input_grace)
-    killed, left = await _end_rest(run, term_grace)
+    if folder.ended():
+        # The status is written a moment before the shim and its helpers are gone.
+        await run.over(_START_GRACE)
+    alive = await run.look()
+    how = "ended"
+    if run.going_on():
+        how = await _end_cli(run, steps, input_grace)
+        alive = await run.look()
+    killed, left = await _end_rest(run, alive, term_grace)
     if run.shim is not None:
         processes.reap(run.shim.pid)
     record = folder.record()
@@ -88,8 +94,7 @@ async def sweep(prefix: str, *, keep: Collection[str] = (), term_grace: float = 
     left: list[int] = []
     for marker in sorted({found.marker for found in await processes.leftovers(prefix)} - set(keep)):
         run = _Run(None, marker)
-        await run.look()
-        now_killed, now_left = await _end_rest(run, term_grace)
+        now_killed, now_left = await _end_rest(run, await run.look(), term_grace)
         killed += now_killed
         left += now_left
     return Ended(how="swept", killed=tuple(killed), left=tuple(left))
@@ -109,9 +114,8 @@ class _Run:
         """Scan: the live processes of the run. Whatever was seen once is known from then on."""
         if self._folder is not None:
             self.cli = self.cli or child.cli(self._folder)
-        everyone = await trio.to_thread.run_sync(processes.scan)
         alive = processes.family(
-            everyone,
+            await processes.everyone(),
             marker=self._marker,
             shim=self.shim,
             ended_at=self._folder.ended_at() if self._folder else None,
@@ -168,11 +172,11 @@ class _Run:
 
 
 async def _end_cli(run: _Run, steps: Iterable[StopStep], input_grace: float) -> str:
-    if not run.going_on():
-        return "ended"
     if input_grace > 0 and await run.close_input() and await run.over(input_grace):
         return "input"
     await run.started()
+    if not run.going_on():
+        return "ended"
     for step in steps:
         if not run.going_on():
             return "ended"
@@ -197,11 +201,12 @@ async def _end_cli(run: _Run, steps: Iterable[StopStep], input_grace: float) -> 
     return "KILL"
 
 
-async def _end_rest(run: _Run, term_grace: float) -> tuple[tuple[int, ...], tuple[int, ...]]:
+async def _end_rest(
+    run: _Run, alive: tuple[Found, ...], term_grace: float
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
     killed: dict[int, None] = {}
     number, grace = signal.SIGTERM, term_grace
     for _ in range(1 + _KILL_ROUNDS):
-        alive = await run.look()
         if not alive:
             break
         for found in alive:
@@ -211,6 +216,7 @@ async def _end_rest(run: _Run, term_grace: float) -> tuple[tuple[int, ...], tupl
         with trio.move_on_after(grace):
             for found in alive:
                 await processes.gone(found.who)
+        alive = await run.look()
         number, grace = signal.SIGKILL, _KILL_GRACE
-    left = tuple(found.who.pid for found in await run.look())
+    left = tuple(found.who.pid for found in alive)
     return tuple(pid for pid in killed if pid not in left), left

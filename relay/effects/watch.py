@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 _GATHER = 0.002
 """Seconds between two reads of the queue: equal events that come meanwhile are one for the kernel."""
 _FIRST_POLL, _LAST_POLL = 0.005, 0.1
-_NET = 5.0
-"""Seconds after which a follower looks by itself, should a file system not tell what happens on it."""
+_NET = 30.0
+"""Seconds after which a follower looks by itself, should an event have been lost."""
 _FILES = frozenset({"out", "err", "exit"})
 
 
@@ -56,9 +56,12 @@ class Subscription:
 
     async def wait(self) -> None:
         """Return when something may have changed since `arm`."""
-        with trio.move_on_after(self._delay if self.polling else _NET):
-            await self._changed.wait()
-        self._delay = min(self._delay * 2, _LAST_POLL)
+        if self.polling:
+            await trio.sleep(self._delay)
+            self._delay = min(self._delay * 2, _LAST_POLL)
+        else:
+            with trio.move_on_after(_NET):
+                await self._changed.wait()
 
 
 class Watch:

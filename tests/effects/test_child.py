@@ -250,6 +250,37 @@ async def test_a_failed_start_is_explained_and_leaves_nothing(
         assert await run.alive() == []
 
 
+class FullDisk(RunFolder):
+    """A folder on a disk that fills up just when the child has been started."""
+
+    def note_shim(self, shim: processes.Identity, created: float) -> None:
+        raise DiskFullError("cannot write pid.json")
+
+
+async def test_a_child_that_cannot_be_put_on_record_is_ended_again(tmp_path: Path) -> None:
+    async with a_run(tmp_path) as run:
+        run.folder = FullDisk(run.folder.path)
+        with pytest.raises(DiskFullError):
+            await run.start("sleep", "1000", two_way=True)
+        assert await run.alive() == []
+        assert not run.folder.path.exists()
+        assert not run.fifo.exists()
+
+
+async def test_a_cancelled_start_starts_nothing_or_a_child_on_record(tmp_path: Path) -> None:
+    async with a_run(tmp_path) as run:
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            await run.start("sleep", "1000", two_way=True)
+        assert not run.folder.path.exists()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(lambda: run.start("sleep", "1000", two_way=True))
+            await trio.lowlevel.checkpoint()
+            nursery.cancel_scope.cancel()
+        assert (run.folder.shim() is not None) == run.folder.path.exists()
+        assert bool(await run.alive()) == run.folder.path.exists()
+
+
 async def test_a_run_is_not_started_twice(tmp_path: Path) -> None:
     async with a_run(tmp_path) as run:
         await run.start(*python("echo"), two_way=True)

@@ -112,10 +112,10 @@ async def test_no_grandchild_is_left_of_a_run_that_ended_by_itself(
         assert (await run.follow()).status == 0
         grandchildren = [int(text) for text in run.texts() if text.isdigit()]
         assert alive(grandchildren) == grandchildren
-        shim = run.folder.shim()
-        assert shim is not None
-        await processes.gone(shim)
         if reaped:
+            shim = run.folder.shim()
+            assert shim is not None
+            await processes.gone(shim)
             processes.reap(shim.pid)
             assert not psutil.pid_exists(shim.pid)
         ended = await stop.end(run.folder, run.marker, (TERM,), term_grace=0.1)
@@ -129,6 +129,20 @@ async def test_ending_twice_is_ending_once(tmp_path: Path) -> None:
         first = await stop.end(run.folder, run.marker, (TERM,))
         again = await stop.end(run.folder, run.marker, (TERM,))
         assert (first.how, again) == ("TERM", stop.Ended(how="ended", status=143))
+
+
+async def test_many_runs_are_ended_at_once(tmp_path: Path) -> None:
+    ends: list[stop.Ended] = []
+
+    async def one(number: int) -> None:
+        async with a_run(tmp_path / str(number)) as run:
+            await run.start("sleep", "1000", two_way=True)
+            ends.append(await stop.end(run.folder, run.marker, (INT,)))
+
+    async with trio.open_nursery() as nursery:
+        for number in range(12):
+            nursery.start_soon(one, number)
+    assert ends == [stop.Ended(how="INT", status=130)] * 12
 
 
 async def test_ending_what_never_was_is_nothing(tmp_path: Path) -> None:
