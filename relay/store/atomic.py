@@ -224,7 +224,8 @@ def read(path: Path, *, ops: FileOps = OPS, limit: int = MAX_FILE) -> bytes | No
     except OSError as error:
         raise store_error(error, f"read {path}") from error
     finally:
-        ops.close(fd)
+        with suppress(OSError):
+            ops.close(fd)
     return bytes(data)
 
 

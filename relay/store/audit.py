@@ -232,10 +232,10 @@ class AuditLog:
             if anchor is not None and first.data.get("previous") == _previous(anchor):
                 # The crash came between beginning this log and anchoring it.
                 self.lost, anchor = anchor.count, None
+        end, self.size = self.size, 0
         if anchor is not None:
-            self._meet(fd, anchor)
+            self._meet(fd, end, anchor)
         found = scan(fd, start=self.size, count=self.count, head=self.head, ops=self._ops)
-        end = self._ops.fstat(fd).st_size
         self.count, self.head, self.size = found.count, found.head, found.size
         if found.fault is not None:
             if not found.fault.torn or end - found.size > _MAX_CUT or found.count == 0:
@@ -264,12 +264,12 @@ class AuditLog:
         sync_folder(self.path.parent, self._ops)
         self.seal_anchor()
 
-    def _meet(self, fd: int, anchor: Anchor) -> None:
+    def _meet(self, fd: int, size: int, anchor: Anchor) -> None:
         # Positions this log at the anchor: what lies before it is not read again.
-        if self.size < anchor.size:
+        if size < anchor.size:
             raise IntegrityError(
                 f"the end of the audit log {self.path} was cut off: it held {anchor.count} entries"
-                f" ({anchor.size} bytes) and holds {self.size} bytes now",
+                f" ({anchor.size} bytes) and holds {size} bytes now",
                 hint=_MEND,
             )
         last = _entry_ending_at(fd, anchor.size, self._ops) if anchor.count else None

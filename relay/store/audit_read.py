@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -76,7 +76,8 @@ def opened(path: Path, *, ops: FileOps = OPS) -> Iterator[int | None]:
         raise store_error(error, f"read the audit log {path}") from error
     finally:
         if fd is not None:
-            ops.close(fd)
+            with suppress(OSError):
+                ops.close(fd)
 
 
 def entries(
