@@ -45,7 +45,9 @@ class DaemonLock:
         while True:
             lock = cls._take(path, ops)
             if lock is not None:
-                lock.note({"pid": os.getpid(), "port": None, "started": started})
+                # Only a hint: a full disk does not keep the daemon from starting.
+                with suppress(StoreError):
+                    lock.note({"pid": os.getpid(), "port": None, "started": started})
                 return lock
 
     def note(self, facts: Mapping[str, Any]) -> None:
@@ -65,7 +67,8 @@ class DaemonLock:
             fd, self._fd = self._fd, None
             with suppress(OSError):
                 self._ops.truncate(fd, 0)
-            self._ops.close(fd)
+            with suppress(OSError):
+                self._ops.close(fd)
 
     def __enter__(self) -> DaemonLock:
         return self
