@@ -5,6 +5,7 @@ import json
 import math
 from datetime import UTC, datetime, timedelta, timezone
 from enum import StrEnum
+from pathlib import Path
 
 import orjson
 import pytest
@@ -198,3 +199,18 @@ def test_an_instant_is_stamped_in_utc_and_milliseconds(at: datetime, want: str) 
 def test_an_instant_without_a_zone_is_refused() -> None:
     with pytest.raises(ValueError, match="without a zone"):
         stamp(datetime(2026, 6, 3))
+
+
+def test_the_documented_lines_are_right() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "formats.md").read_text()
+    lines = [line for line in text.split("\n") if line.startswith('{"ts":')]
+    entries = [read_line(line.encode()) for line in lines]
+    assert [entry.event for entry in entries if isinstance(entry, AuditLine)] == ["audit_started", "fsm"]
+    first, second = entries
+    assert isinstance(first, AuditLine)
+    assert isinstance(second, AuditLine)
+    assert second.prev_hash == first.hash
+    hashed = next(line.strip() for line in text.split("\n") if line.strip().startswith(first.hash + "{"))
+    assert hashlib.sha256(hashed.encode()).hexdigest() == second.hash
+    assert f'"head": "{second.hash}"' in text
+    assert f'"size": {sum(len(line) + 1 for line in lines)},' in text
