@@ -10,6 +10,8 @@ from pathlib import Path
 import orjson
 import pytest
 from attrs import frozen
+from hypothesis import given
+from hypothesis import strategies as st
 
 from relay.core.audit import NO_HASH, seal, stamp
 from relay.errors import ConflictError, DiskFullError, IntegrityError, NewerFormatError, StoreError
@@ -497,4 +499,26 @@ def test_an_entry_larger_than_one_read_is_met_at_the_anchor(place: Place) -> Non
         log.seal_anchor()
     with place.open() as log:
         assert log.head == head
+    assert place.ok()
+
+
+@given(st.data())
+def test_a_crash_at_any_byte_behind_the_anchor_costs_only_the_line_it_tore(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    root = tmp_path_factory.mktemp("crash")
+    (root / "state").mkdir()
+    place = Place(root)
+    place.fill("a")
+    anchored = place.log.stat().st_size
+    place.fill("b", "c", "d", sync=False, seal_anchor=False)
+    whole = place.log.read_bytes()
+    size = data.draw(st.integers(anchored, len(whole)))
+    zeros = data.draw(st.integers(0, len(whole) - size))
+    place.log.write_bytes(whole[:size] + b"\0" * zeros)
+    kept = whole[:size].count(b"\n")
+    torn = not whole[:size].endswith(b"\n") or zeros > 0
+    place.open().close()
+    repaired = ["audit_repaired"] if torn else []
+    assert place.events() == ["audit_started", "a", "b", "c", "d"][:kept] + repaired
     assert place.ok()
