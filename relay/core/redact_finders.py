@@ -14,7 +14,7 @@ Span = tuple[int, int]
 # \u003d, an ANSI colour (ESC[0m), %3D in a URL. A lone backslash before it would make its first letter
 # part of an escape, which must stay whole.
 LEFT = (
-    r"(?:(?<![A-Za-z0-9\\])|(?<=[^\\]\\\\)|(?<=\\[nrtbf])|(?<=\\u[0-9a-fA-F]{4})"
+    r"(?:(?<![A-Za-z0-9\\])|(?<=[^\\]\\\\)|(?<=^\\\\)|(?<=\\[nrtbf])|(?<=\\u[0-9a-fA-F]{4})"
     r"|(?<=[0-9;\[]m)|(?<=%[0-9A-Fa-f]{2}))"
 )
 

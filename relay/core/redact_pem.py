@@ -18,8 +18,9 @@ _RUN_MIN = 16
 _BODY_MIN = 40
 _LABEL_MAX = 160
 _DASHES = "-----"
-_HEADER = re.compile(r"-----BEGIN[ A-Z0-9_-]{0,100}PRIVATE KEY(?: BLOCK)?-----")
-_FOOTER = re.compile(r"-----END[ A-Z0-9_-]{0,100}PRIVATE KEY(?: BLOCK)?-----")
+_LABEL = r"(?:(?!-----)[ A-Z0-9_-]){0,100}?PRIVATE KEY(?: BLOCK)?-----"
+_HEADER = re.compile("-----BEGIN" + _LABEL)
+_FOOTER = re.compile("-----END" + _LABEL)
 _STEP = re.compile(rf"[\s\S]{{0,{_JUNK_MAX}}}?([A-Za-z0-9+/]{{{_RUN_MIN},}}+)={{0,2}}")
 # The short last line of a text that was cut off in the middle of a key.
 _STUB = re.compile(r"(?:[\r\n]|\\{1,2}[nr])[^A-Za-z0-9+/\r\n]{0,12}[A-Za-z0-9+/]{1,15}={0,2}(?:\Z|(?=[\"']))")

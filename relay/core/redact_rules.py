@@ -12,51 +12,15 @@ from __future__ import annotations
 
 import re
 
-from relay.core.redact_finders import LEFT, Span, cursor_key, discord_webhook, jwt
+from relay.core.redact_finders import LEFT, cursor_key, discord_webhook, jwt
+from relay.core.redact_keyword import GAP, KEY_END, SIGN, keyword
 from relay.core.redact_pem import find_block
 from relay.core.redact_rule import Rule, prefixed
-from relay.core.redact_values import likely_secret, unwritten
+from relay.core.redact_values import unwritten
 
 RIGHT = r"(?![A-Za-z0-9])"
 _WORD = "[A-Za-z0-9_-]"
 _SLASH = r"\\?/"
-
-# Between a keyword and its value: a closing quote (escaped or not), a sign, perhaps a type annotation.
-_GAP = r"[\"'`\\]{0,4}[ \t]{0,8}"
-_SIGN = r"(?:=>|:=|==|[:=])[ \t]{0,8}"
-_NOTE = r"(?:(?<=[:\t ])[A-Za-z_][\w.\[\]|]{0,30}[ \t]{1,4}=[ \t]{1,4})?"
-# Letters of any script and the signs that need no quotes in a shell, a query or code.
-_BARE = r"[\w!#$%*+./:?@^~|\[{-]"
-_ESCAPED = r"\\/|\\u00(?:26|2[bfBF]|3[cdeCDE])"
-_KEY_OWNERS = ("api", "secret", "access", "private", "signing", "encryption", "auth")
-_KEY_END = rf"ey(?:{'|'.join(rf'(?<={w}key)|(?<={w}[_-]key)' for w in _KEY_OWNERS)}){_GAP}[:=]"
-
-
-def _keyword(pivot: str, anchor: str) -> Rule:
-    """The generic rule: a telling name, a sign, and a value that looks random."""
-    # Escapes apart, so that both loops are over one class, which is fast.
-    quoted = rf"\\{{0,3}}[\"'`](?P<q>[^\s\"'`\\]{{0,512}}+(?:(?:{_ESCAPED})[^\s\"'`\\]{{0,512}}+){{0,16}}+)"
-    plain = rf"(?P<p>{_BARE}{{1,512}}+(?:(?:{_ESCAPED}){_BARE}{{0,512}}+){{0,16}}+={{0,2}})"
-    value = re.compile(rf"[A-Za-z]{{1,12}}{_GAP}{_SIGN}{_NOTE}(?:{quoted}|{plain})")
-    rest = re.compile(r"[\w!#$%*+./:?@^~|{=(-]*+")
-
-    def find(text: str, at: int) -> Span | None:
-        found = value.match(text, at)
-        if found is None:
-            return None
-        name = found.lastgroup or "p"
-        start, end = found.span(name)
-        if not likely_secret(found[name]):
-            # Quoted values lie apart. Plain ones may nest ("token:token:..."): looked at once.
-            return (end, end) if name == "p" else None
-        # What a password holds beyond the characters that end a plain value in code.
-        more = rest.match(text, end) if name == "p" else None
-        return (start, end if more is None else more.end())
-
-    return Rule(
-        kind="env_assign", vendor="Keyword assignment", pivot=pivot, anchor=anchor, folded=True, find=find
-    )
-
 
 RULES: tuple[Rule, ...] = (
     prefixed("anthropic_api", "Anthropic API key", "sk-ant-", rf"api\d\d-{_WORD}{{80,}}"),
@@ -82,7 +46,7 @@ RULES: tuple[Rule, ...] = (
     prefixed("xai", "xAI", "xai-", _WORD + "{70,}"),
     prefixed("perplexity", "Perplexity", "pplx-", "[A-Za-z0-9]{48,}"),
     prefixed("huggingface", "Hugging Face user token", "hf_", "[A-Za-z0-9]{34}" + RIGHT),
-    prefixed("replicate", "Replicate", "r8_", _WORD + "{37,}"),
+    prefixed("replicate", "Replicate", "r8_", _WORD + "{37}(?![A-Za-z0-9_-])"),
     prefixed("google_api", "Google or Gemini API key", "AIza", _WORD + "{35}" + RIGHT),
     prefixed("google_oauth_access", "Google OAuth access token", "ya29.", _WORD + "{30,}"),
     Rule(
@@ -116,16 +80,17 @@ RULES: tuple[Rule, ...] = (
         pivot="A",
         anchor="(?:KIA|SIA|BIA|CCA|3T[A-Z0-9])[A-Z2-7]{16}",
         pattern=re.compile(LEFT + "A(?:KIA|SIA|BIA|CCA|3T[A-Z0-9])[A-Z2-7]{16}" + RIGHT),
+        keep=unwritten,
     ),
     Rule(
         kind="aws_secret",
         vendor="AWS secret access key",
         pivot="k",
-        anchor=_KEY_END,
+        anchor=KEY_END,
         folded=True,
         pattern=re.compile(
             r"(?i:(?<=secret_access_)|(?<=secretaccess)|(?<=secretaccess_)|(?<=secret_access))(?i:key)"
-            rf"{_GAP}{_SIGN}\\{{0,3}}[\"'`]?((?:[A-Za-z0-9+=]|{_SLASH}){{40}}){RIGHT}"
+            rf"{GAP}{SIGN}\\{{0,3}}[\"'`]?((?:[A-Za-z0-9+=]|{_SLASH}){{40}}){RIGHT}"
         ),
         group=1,
         keep=unwritten,
@@ -284,10 +249,10 @@ RULES: tuple[Rule, ...] = (
         kind="bearer",
         vendor="Authorization header",
         pivot="z",
-        anchor=r"ation(?<=authorization)" + _GAP + "[:=]",
+        anchor=r"ation(?<=authorization)" + GAP + "[:=]",
         folded=True,
         pattern=re.compile(
-            rf"(?i:zation){_GAP}{_SIGN}\\{{0,3}}[\"'`]?(?i:bearer|token|basic)[ \t]{{1,8}}"
+            rf"(?i:zation){GAP}{SIGN}\\{{0,3}}[\"'`]?(?i:bearer|token|basic)[ \t]{{1,8}}"
             rf"((?:[A-Za-z0-9._~+=-]|{_SLASH}){{16,}})"
         ),
         group=1,
@@ -303,11 +268,11 @@ RULES: tuple[Rule, ...] = (
         group=1,
         keep=unwritten,
     ),
-    _keyword("k", r"en(?<=token)" + _GAP + "[:=]"),
-    _keyword("k", _KEY_END),
-    _keyword("w", r"ord(?<=password)" + _GAP + "[:=]"),
-    _keyword("w", r"d(?<=passwd)" + _GAP + "[:=]"),
-    _keyword("c", r"ret(?<=secret)" + _GAP + "[:=]"),
-    _keyword("c", r"redential" + _GAP + "[:=]"),
+    keyword("k", r"en(?<=token)" + GAP + "[:=]"),
+    keyword("k", KEY_END),
+    keyword("w", r"ord(?<=password)" + GAP + "[:=]"),
+    keyword("w", r"d(?<=passwd)" + GAP + "[:=]"),
+    keyword("c", r"ret(?<=secret)" + GAP + "[:=]"),
+    keyword("c", r"redential" + GAP + "[:=]"),
 )
 """Every rule. Where two match the same text, the first one names it; the generic rule comes last."""

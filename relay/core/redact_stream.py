@@ -77,12 +77,21 @@ def _safe_cut(text: str) -> int:
     """How much of `text` can be judged whatever follows."""
     line = text.rfind("\n") + 1
     cut = _cut_in_line(text, line)
+    blocks: list[tuple[int, int]] = []
     start = text.find(_BEGIN, 0, cut)
     while start >= 0:
         block = read_block(text, start)
-        if block is not None and (block.open or block.end > cut):
-            return text.rfind("\n", 0, start) + 1
+        if block is not None:
+            blocks.append((start, block.end))
+            if block.open or block.end > cut:
+                cut = text.rfind("\n", 0, start) + 1
+                break
         start = text.find(_BEGIN, start + 1, cut)
+    # The line where a held block begins may be the last one of a block before it.
+    while blocks:
+        start, end = blocks.pop()
+        if start < cut < end:
+            cut = text.rfind("\n", 0, start) + 1
     return cut
 
 

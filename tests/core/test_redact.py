@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import random
+from uuid import UUID
 
 import pytest
 from attrs import evolve
@@ -151,6 +152,10 @@ HARMLESS = [
     "secret = settings.SECRET_KEY_BASE",
     "token = await self.refreshAccessToken(user)",
     "token: AccessTokenProviderFactory;",
+    "password = base64.b16encode(random_bytes)",
+    "private_key = Ed25519PrivateKey.generate()",
+    "key_id = '" + "AKIA" + "IOSFODNN7EXAMPLE'",
+    "relay/core/x.py,sha256=r8" + "_DrqAfn6QLwQnmXEggveiSU-UaIL2p2nuPINelfFc,120",
     "token = request.headers['x-token-id']",
     "password: PasswordHasherConfiguration2",
     "token: src/auth/token_service_test.py:12",
@@ -159,7 +164,7 @@ HARMLESS = [
     "token: 123456789012345",
     "password=aaaaaaaaaaaaaaaaaaaaaaaa",
     '"password": "must be at least 12 characters1"',
-    "continuation_token: 63439e18-8f71-4042-a735-c1825330b655",
+    f"continuation_token: {UUID(int=0x63439E188F714042A735C1825330B655)}",
     "secret: sha256:cd0aa9856147b6c5b4ff2b7dfee5da20aa38253099ef1b4a64aced233c9afe29",
     "http://localhost:4748/api/state?x=@y",
     "postgres://user:${DB_PASSWORD}@host/db",

@@ -16,6 +16,7 @@ from tests.fakes.secrets import BY_ID, random_token
 
 TOKEN = BY_ID["github_pat"].text
 MARK = "[REDACTED:github_pat]"
+ASSIGNED = "[REDACTED:env_assign]"
 
 ERROR = ev.ErrorSignal(channel=ev.Channel.EVENT, text="boom", code="c", http_status=429)
 SAMPLES: tuple[Any, ...] = (
@@ -145,9 +146,9 @@ def test_values_under_telling_keys() -> None:
     }
     done, counts = DEFAULT.redact_value(record)
     assert done == {
-        "password": "[REDACTED:env_assign]",
+        "password": ASSIGNED,
         "Authorization": "Bearer [REDACTED:bearer]",
-        "nested": [{"api_key": "[REDACTED:env_assign]", "name": opaque}],
+        "nested": [{"api_key": ASSIGNED, "name": opaque}],
         "token_count": opaque,
         "token": "see the manual",
         "input_tokens": 12345,

@@ -49,6 +49,8 @@ TEXTS = st.lists(PARTS | st.text(max_size=6), max_size=10).map("".join)
 
 @given(TEXTS, st.lists(st.integers(0, 4000), max_size=12))
 @example(f"a {pem()} b\n", [3, 30, 40, 41, 200, 480])
+@example(f"{pem()}{pem('EC ', 3)}", list(range(0, 700, 9)))
+@example(f"{pem()[:150]}{'b' * 40}{pem('OPENSSH ', 3)}", list(range(0, 600, 7)))
 @example(f'key = "{BY_ID["groq"].text}" x\n', [2, 5, 7, 12, 30])
 def test_any_chunking_gives_what_the_whole_gives(text: str, places: list[int]) -> None:
     whole = DEFAULT.redact(text)
