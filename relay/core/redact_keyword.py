@@ -35,7 +35,8 @@ def keyword(pivot: str, anchor: str) -> Rule:
     plain = rf"(?P<p>{_BARE}{{1,512}}+(?:(?:{_ESCAPED}){_BARE}{{0,512}}+){{0,16}}+={{0,2}})"
     value = re.compile(rf"[A-Za-z]{{1,12}}{GAP}{SIGN}{_NOTE}(?:{quoted}|{plain})")
     called_name = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|->)[\w$]+)*")
-    rest = re.compile(r"[\w!#$%*+./:?@^~|{=(-]*+")
+    # What a long value, or a password with unusual signs, holds beyond that.
+    rests = {"q": re.compile(r"[^\s\"'`\\]*+"), "p": re.compile(r"[\w!#$%*+./:?@^~|{=(-]*+")}
 
     def find(text: str, at: int) -> Span | None:
         found = value.match(text, at)
@@ -47,8 +48,7 @@ def keyword(pivot: str, anchor: str) -> Rule:
         if called or not likely_secret(found[name]):
             # Quoted values lie apart. Plain ones may nest ("token:token:..."): looked at once.
             return (end, end) if name == "p" else None
-        # What a password holds beyond the characters that end a plain value in code.
-        more = rest.match(text, end) if name == "p" else None
+        more = rests[name].match(text, end)
         return (start, end if more is None else more.end())
 
     return Rule(

@@ -142,6 +142,11 @@ def test_a_random_value_beside_a_telling_name(line: str, want_gone: bool) -> Non
     assert DEFAULT.redact(text).text == want
 
 
+@pytest.mark.parametrize("line", ["TOKEN={}", 'TOKEN="{}"', "token: '{}',"])
+def test_a_very_long_value_goes_whole(line: str) -> None:
+    assert DEFAULT.redact(line.format(random_token("", 3000))).text == line.format("[REDACTED:env_assign]")
+
+
 HARMLESS = [
     "token: ${{ secrets.GITHUB_TOKEN }}",
     "password: {{ vault_db_password }}",
