@@ -25,7 +25,6 @@ from relay.store.atomic import OPS, FileOps, read, store_error
 from relay.store.places import RepoPlaces
 from relay.store.toml_lines import key_lines, line_of
 
-CONFIG_VARIABLE = "RELAY_CONFIG_DIR"
 FILE_NAME = "relay.toml"
 MAX_BYTES = 256 * 1024
 """A configuration larger than this is refused unread."""
@@ -61,7 +60,6 @@ class EffectiveConfig:
             missing: see `relay.store.trust.require`.
         loaded_user: the user's own file.
         loaded_repo: the repository's file; None outside of a repository.
-        root: the repository's top folder.
         needs_trust: what the repository's file could run or change, one line each; empty when it needs
             no trust.
     """
@@ -69,27 +67,7 @@ class EffectiveConfig:
     config: Config
     loaded_user: LoadedConfig
     loaded_repo: LoadedConfig | None = None
-    root: Path | None = None
     needs_trust: tuple[str, ...] = ()
-
-
-def user_config_dir(env: Mapping[str, str]) -> Path:
-    """The folder that RELAY_CONFIG_DIR names, else `relay` in the platform's folder for configuration.
-
-    Raises:
-        ConfigError: the variable holds a relative path: daemon and client would not agree on it.
-    """
-    given = env.get(CONFIG_VARIABLE, "")
-    if not given:
-        import platformdirs
-
-        return Path(platformdirs.user_config_dir("relay", appauthor=False))
-    path = Path(given).expanduser()
-    if not path.is_absolute():
-        raise ConfigError(
-            f"{CONFIG_VARIABLE} is {given!r}, a relative path", hint="set it to an absolute path"
-        )
-    return path
 
 
 def load(
@@ -164,7 +142,7 @@ def load_effective(
 
     Args:
         repo_root: the repository's top folder, or None.
-        config_dir: the folder of the user's own file: `user_config_dir`.
+        config_dir: the folder of the user's own file: `relay.store.user_config`.
         known, home: as `load`.
 
     Raises:
@@ -184,9 +162,7 @@ def load_effective(
         home=home,
     )
     needs = (*commands_named(theirs.config), *loosened(mine.config, merged))
-    return EffectiveConfig(
-        config=merged, loaded_user=mine, loaded_repo=theirs, root=places.root, needs_trust=needs
-    )
+    return EffectiveConfig(config=merged, loaded_user=mine, loaded_repo=theirs, needs_trust=needs)
 
 
 def _home() -> str:

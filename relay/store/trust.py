@@ -15,6 +15,7 @@ from typing import Any
 
 from attrs import asdict, field, frozen
 
+from relay.core.config import Config
 from relay.errors import NotAllowedError, NotTrustedError, StoreError, UserError
 from relay.store.atomic import OPS, FileOps, read_versioned, store_error, write_versioned
 from relay.store.config_file import EffectiveConfig
@@ -44,7 +45,7 @@ class Trusted:
     at: str
 
 
-@frozen(kw_only=True)
+@frozen
 class TrustStore:
     """The file of trusts.
 
@@ -53,7 +54,7 @@ class TrustStore:
     """
 
     path: Path
-    ops: FileOps = field(default=OPS, repr=False)
+    ops: FileOps = field(default=OPS, repr=False, kw_only=True)
 
     def entries(self) -> tuple[Trusted, ...]:
         """All trusts, the oldest first.
@@ -140,25 +141,40 @@ class TrustStore:
             )
 
 
-def require(effective: EffectiveConfig, store: TrustStore) -> None:
+def require(effective: EffectiveConfig, root: Path, store: TrustStore) -> None:
     """Let a configuration pass that needs no trust, or has it.
+
+    Args:
+        root: the repository's top folder, as it was given to `load_effective`.
 
     Raises:
         NotTrustedError: it has not; the message lists what it could run or change.
         StoreError, NewerFormatError, NotAllowedError: the store cannot be relied on.
     """
-    loaded, root = effective.loaded_repo, effective.root
-    if not effective.needs_trust or loaded is None or root is None:
+    loaded = effective.loaded_repo
+    if not effective.needs_trust or loaded is None or store.is_trusted(root, loaded.sha256):
         return
-    if store.is_trusted(root, loaded.sha256):
-        return
-    changed = store.was_trusted(root)
-    why = "has changed since you trusted it" if changed else "is not trusted"
+    why = "has changed since you trusted it" if store.was_trusted(root) else "is not trusted"
     lines = "\n".join(f"  {line}" for line in effective.needs_trust)
     raise NotTrustedError(
         f"{loaded.path} {why}, and it says what runs on this machine:\n{lines}",
         hint=f"read it; if you agree, run `relay trust` in {root} (sha256 {loaded.sha256[:12]})",
     )
+
+
+def in_force(effective: EffectiveConfig, root: Path, store: TrustStore) -> Config:
+    """What may be acted on where nobody can be asked, as at a restart.
+
+    That is the whole configuration when `require` lets it pass, else the user's own alone.
+
+    Raises:
+        StoreError, NewerFormatError, NotAllowedError: the store cannot be relied on.
+    """
+    try:
+        require(effective, root, store)
+    except NotTrustedError:
+        return effective.loaded_user.config
+    return effective.config
 
 
 def _entry(value: Any) -> Trusted | None:

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from relay.core.config import Config
 from relay.errors import ConfigError, NotAllowedError, RelayError, StoreError
-from relay.store.config_file import MAX_BYTES, load, load_effective, load_user, user_config_dir
+from relay.store.config_file import MAX_BYTES, load, load_effective, load_user
 from relay.store.toml_lines import key_lines, line_of
+from relay.store.user_config import user_config_dir
 
 KNOWN = ("claude", "codex")
 
@@ -150,7 +151,6 @@ class TestTheTwoFiles:
             '[verify] commands = "theirs"',
             '[approvals] allow = "edits" (your own file says "ask")',
         )
-        assert got.root == Path(os.path.realpath(repo))
         assert got.loaded_repo is not None
         assert got.loaded_repo.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
 
@@ -167,7 +167,7 @@ class TestTheTwoFiles:
     def test_outside_of_a_repository_ones_own_holds(self, mine: Path) -> None:
         write(mine, "[relay]\nmax_handoffs = 3\n")
         got = load_effective(None, mine)
-        assert (got.config.relay.max_handoffs, got.loaded_repo, got.root) == (3, None, None)
+        assert (got.config.relay.max_handoffs, got.loaded_repo) == (3, None)
 
     def test_without_either_the_defaults_hold(self, tmp_path: Path) -> None:
         (tmp_path / "bare").mkdir()

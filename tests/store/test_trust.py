@@ -9,7 +9,7 @@ import pytest
 
 from relay.errors import NewerFormatError, NotAllowedError, NotTrustedError, RelayError, StoreError, UserError
 from relay.store.config_file import load_effective
-from relay.store.trust import KEPT_PER_ROOT, TrustStore, require
+from relay.store.trust import KEPT_PER_ROOT, TrustStore, in_force, require
 from tests.fakes.fileops import FailingOps
 
 AT = datetime(2025, 6, 1, 12, tzinfo=UTC)
@@ -19,7 +19,7 @@ OTHER = "cd" * 32
 
 @pytest.fixture
 def store(tmp_path: Path) -> TrustStore:
-    return TrustStore(path=tmp_path / "trust.json")
+    return TrustStore(tmp_path / "trust.json")
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def say(repo: Path, text: str) -> None:
 
 
 def check(repo: Path, store: TrustStore) -> None:
-    require(load_effective(repo, repo / "none"), store)
+    require(load_effective(repo, repo / "none"), repo, store)
 
 
 def trust(repo: Path, store: TrustStore) -> None:
@@ -156,10 +156,10 @@ def test_whatever_fails_while_it_is_written_the_old_trusts_stand(
     store.record(repo, HASH, "me", AT)
     before = store.path.read_bytes()
     steps = FailingOps()
-    TrustStore(path=store.path, ops=steps).record(tmp_path, OTHER, "me", AT)
+    TrustStore(store.path, ops=steps).record(tmp_path, OTHER, "me", AT)
     store.path.write_bytes(before)
     for number in range(len(steps.calls)):
-        failing = TrustStore(path=store.path, ops=FailingOps(number))
+        failing = TrustStore(store.path, ops=FailingOps(number))
         with suppress(StoreError):
             failing.record(tmp_path, OTHER, "me", AT)
         assert store.is_trusted(repo, HASH)
@@ -199,3 +199,15 @@ class TestRequire:
         repo.rename(tmp_path / "moved")
         with pytest.raises(NotTrustedError, match="is not trusted"):
             check(tmp_path / "moved", store)
+
+    def test_where_nobody_can_be_asked_an_untrusted_file_has_no_effect_at_all(
+        self, store: TrustStore, repo: Path, tmp_path: Path
+    ) -> None:
+        (tmp_path / "relay.toml").write_text("[relay]\nmax_handoffs = 3\n")
+        say(repo, '[relay]\nmax_handoffs = 5\n[approvals]\ncommands = ["*"]\n')
+        effective = load_effective(repo, tmp_path)
+        config = in_force(effective, repo, store)
+        assert (config.relay.max_handoffs, config.approvals.commands) == (3, ())
+        trust(repo, store)
+        config = in_force(effective, repo, store)
+        assert (config.relay.max_handoffs, config.approvals.commands) == (5, ("*",))
