@@ -25,7 +25,7 @@ class Rule:
         vendor: whose secret it is, for people.
         pivot: one literal character (lower case when `folded`) at which the kind is noticed.
         anchor: expression tested just behind the pivot; may look behind.
-        pattern: matched at `pivot position - back`, for each `back` in turn.
+        pattern: expression matched at `pivot position - back`, for each `back` in turn.
         back: characters from the start of the pattern to the pivot.
         group: the group that is replaced; 0 for the whole match.
         folded: pivot and anchor are searched in the lower-cased text.
@@ -40,7 +40,7 @@ class Rule:
     vendor: str
     pivot: str
     anchor: str
-    pattern: re.Pattern[str] | None = None
+    pattern: str = ""
     back: tuple[int, ...] = (0,)
     group: int = 0
     folded: bool = False
@@ -52,12 +52,12 @@ class Rule:
         """The span to replace for the pivot at index `at` of `text`, or None when it is no secret."""
         if self.find is not None:
             return self.find(text, at)
-        if self.pattern is None:
-            return None
+        # Compiled when first needed (re keeps it): all of them would cost every start 0.1 s.
+        pattern = re.compile(self.pattern)
         for back in self.back:
             if back > at:
                 continue
-            found = self.pattern.match(text, at - back)
+            found = pattern.match(text, at - back)
             if found is not None:
                 if self.keep is not None and not self.keep(found[self.group]):
                     return None
@@ -82,7 +82,7 @@ def prefixed(kind: str, vendor: str, head: str, body: str, *, pivot: int | None 
         vendor=vendor,
         pivot=head[at],
         anchor=behind + re.escape(head[at + 1 :]),
-        pattern=re.compile(LEFT + re.escape(head) + body),
+        pattern=LEFT + re.escape(head) + body,
         back=(at,),
         near=head[at - 2 : at] if at >= 2 and at == len(head) - 1 else "",
     )

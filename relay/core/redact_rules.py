@@ -10,8 +10,6 @@ pattern has nested ones: matching is linear on any input.
 
 from __future__ import annotations
 
-import re
-
 from relay.core.redact_finders import LEFT, cursor_key, discord_webhook, jwt
 from relay.core.redact_keyword import GAP, KEY_END, SIGN, keyword
 from relay.core.redact_pem import find_block
@@ -54,7 +52,7 @@ RULES: tuple[Rule, ...] = (
         vendor="Google OAuth refresh token",
         pivot="/",
         anchor=r"(?<=1/)/0|(?<=1\\/)\\/0",
-        pattern=re.compile(rf"{LEFT}1(?:{_SLASH}){{2}}0{_WORD}{{40,}}"),
+        pattern=(rf"{LEFT}1(?:{_SLASH}){{2}}0{_WORD}{{40,}}"),
         back=(1, 2),
     ),
     prefixed("google_oauth_client_secret", "Google OAuth client secret", "GOCSPX-", _WORD + "{28,}"),
@@ -79,7 +77,7 @@ RULES: tuple[Rule, ...] = (
         vendor="AWS access key id",
         pivot="A",
         anchor="(?:KIA|SIA|BIA|CCA|3T[A-Z0-9])[A-Z2-7]{16}",
-        pattern=re.compile(LEFT + "A(?:KIA|SIA|BIA|CCA|3T[A-Z0-9])[A-Z2-7]{16}" + RIGHT),
+        pattern=(LEFT + "A(?:KIA|SIA|BIA|CCA|3T[A-Z0-9])[A-Z2-7]{16}" + RIGHT),
         keep=unwritten,
     ),
     Rule(
@@ -88,7 +86,7 @@ RULES: tuple[Rule, ...] = (
         pivot="k",
         anchor=KEY_END,
         folded=True,
-        pattern=re.compile(
+        pattern=(
             r"(?i:(?<=secret_access_)|(?<=secretaccess)|(?<=secretaccess_)|(?<=secret_access))(?i:key)"
             rf"{GAP}{SIGN}\\{{0,3}}[\"'`]?((?:[A-Za-z0-9+=]|{_SLASH}){{40}}){RIGHT}"
         ),
@@ -100,9 +98,7 @@ RULES: tuple[Rule, ...] = (
         vendor="Azure AD client secret",
         pivot="~",
         anchor="(?<=[0-9]Q~)",
-        pattern=re.compile(
-            LEFT + r"(?<![_~.-])[A-Za-z0-9_~.]{3}\dQ~[A-Za-z0-9_~.-]{31,34}(?![A-Za-z0-9_~-])"
-        ),
+        pattern=(LEFT + r"(?<![_~.-])[A-Za-z0-9_~.]{3}\dQ~[A-Za-z0-9_~.-]{31,34}(?![A-Za-z0-9_~-])"),
         back=(5,),
     ),
     Rule(
@@ -110,7 +106,7 @@ RULES: tuple[Rule, ...] = (
         vendor="Azure storage connection string",
         pivot="A",
         anchor="ccountKey=",
-        pattern=re.compile(rf"AccountKey=((?:[A-Za-z0-9+]|{_SLASH}){{86}}==)"),
+        pattern=(rf"AccountKey=((?:[A-Za-z0-9+]|{_SLASH}){{86}}==)"),
         group=1,
     ),
     prefixed("slack_bot", "Slack bot token", "xoxb-", "[0-9]{10,13}-[0-9]{10,13}-[A-Za-z0-9]{24,}"),
@@ -127,7 +123,7 @@ RULES: tuple[Rule, ...] = (
         pivot="k",
         anchor=r"s\.slack\.com(?<=hooks\.slack\.com)",
         folded=True,
-        pattern=re.compile(
+        pattern=(
             rf"(?i:ks\.slack\.com){_SLASH}(?:services|workflows|triggers){_SLASH}"
             rf"((?:[A-Za-z0-9+]|{_SLASH}){{43,200}}+)"
         ),
@@ -146,7 +142,7 @@ RULES: tuple[Rule, ...] = (
         vendor="Discord bot token",
         pivot=".",
         anchor=rf"(?={_WORD}{{6}}\.{_WORD}{{27}})(?<={_WORD}{{23}}\.)",
-        pattern=re.compile(rf"{LEFT}[MNO]{_WORD}{{23,25}}\.{_WORD}{{6}}\.{_WORD}{{27,38}}{RIGHT}"),
+        pattern=(rf"{LEFT}[MNO]{_WORD}{{23,25}}\.{_WORD}{{6}}\.{_WORD}{{27,38}}{RIGHT}"),
         back=(26, 25, 24),
     ),
     Rule(
@@ -154,7 +150,7 @@ RULES: tuple[Rule, ...] = (
         vendor="Telegram bot token",
         pivot="A",
         anchor="(?<=[0-9]:A)A",
-        pattern=re.compile(rf"(?:(?<![0-9])|(?<=\\u[0-9a-fA-F]{{4}}))[0-9]{{8,10}}:AA{_WORD}{{33}}{RIGHT}"),
+        pattern=(rf"(?:(?<![0-9])|(?<=\\u[0-9a-fA-F]{{4}}))[0-9]{{8,10}}:AA{_WORD}{{33}}{RIGHT}"),
         back=(11, 10, 9),
     ),
     *(
@@ -170,7 +166,7 @@ RULES: tuple[Rule, ...] = (
         vendor="Stripe webhook signing secret",
         pivot="_",
         anchor="(?<=whsec_)",
-        pattern=re.compile(rf"{LEFT}whsec_(?:[A-Za-z0-9+=]|{_SLASH}){{32,200}}+{_WORD}*+"),
+        pattern=(rf"{LEFT}whsec_(?:[A-Za-z0-9+=]|{_SLASH}){{32,200}}+{_WORD}*+"),
         back=(5,),
     ),
     prefixed("npm", "npm token", "npm_", "[A-Za-z0-9]{36,}"),
@@ -193,7 +189,7 @@ RULES: tuple[Rule, ...] = (
         pivot=".",
         anchor=r"(?<=\.atlasv1\.)",
         near="v1",
-        pattern=re.compile(LEFT + r"[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{60,}"),
+        pattern=(LEFT + r"[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{60,}"),
         back=(22,),
     ),
     prefixed("databricks", "Databricks", "dapi", r"[a-f0-9]{32}(?:-\d)?" + RIGHT),
@@ -251,7 +247,7 @@ RULES: tuple[Rule, ...] = (
         pivot="z",
         anchor=r"ation(?<=authorization)" + GAP + "[:=]",
         folded=True,
-        pattern=re.compile(
+        pattern=(
             rf"(?i:zation){GAP}{SIGN}\\{{0,3}}[\"'`]?(?i:bearer|token|basic)[ \t]{{1,8}}"
             rf"((?:[A-Za-z0-9._~+=-]|{_SLASH}){{16,}})"
         ),
@@ -263,7 +259,7 @@ RULES: tuple[Rule, ...] = (
         vendor="Credentials in a URL",
         pivot="/",
         anchor=r"(?:(?<=:/)/|(?<=:\\/)\\/)(?=[^\s:/@\"'\\]{0,64}:)",
-        pattern=re.compile(rf"(?:{_SLASH}){{2}}[^\s:/@\"'\\]{{0,64}}:([^\s@/\"'\\]{{3,128}})@[^\s\"']"),
+        pattern=(rf"(?:{_SLASH}){{2}}[^\s:/@\"'\\]{{0,64}}:([^\s@/\"'\\]{{3,128}})@[^\s\"']"),
         back=(0, 1),
         group=1,
         keep=unwritten,

@@ -116,11 +116,9 @@ def repeats(tree: Any, inside: bool = False) -> Iterator[tuple[Any, bool, bool, 
             yield from repeats(argument[1], inside)
 
 
-@pytest.mark.parametrize(
-    "rule", [rule for rule in DEFAULT.rules if rule.pattern is not None], ids=lambda rule: rule.kind
-)
+@pytest.mark.parametrize("rule", [rule for rule in DEFAULT.rules if rule.pattern], ids=lambda rule: rule.kind)
 def test_every_unbounded_repetition_is_possessive_or_last(rule: Any) -> None:
-    for operator, unbounded, nested, last in repeats(_parser.parse(rule.pattern.pattern)):
+    for operator, unbounded, nested, last in repeats(_parser.parse(rule.pattern)):
         if unbounded:
             assert not nested
             assert last or operator is _constants.POSSESSIVE_REPEAT
