@@ -38,7 +38,7 @@ def tasks_left(text: str, names: Sequence[str]) -> tuple[str, ...] | None:
     lines = tuple(_sections(text))
     if not any(section for section, _ in lines):
         return None
-    patterns = {name: re.compile(rf"(?<![\w./-]){re.escape(_plain(name))}(?![\w/-])") for name in names}
+    patterns = {name: re.compile(rf"(?<![\w./-]){re.escape(_plain(name))}(?![\w/-]|\.\w)") for name in names}
     done: set[str] = set()
     left: set[str] = set()
     for section, line in lines:
