@@ -52,8 +52,11 @@ _ARGUMENTS = (
     "stdio",
     "--permission-mode",
     "default",
+    "--disallowedTools",
+    "EnterWorktree",
 )
-"""The mode is said so that the user's settings do not decide what goes unasked: Relay does, by answering."""
+"""The mode is said so that the user's settings do not decide what goes unasked: Relay does, by answering.
+The agent may not move to a worktree of its own: what it did there would be in no snapshot."""
 
 _SLUG_LIMIT = 200
 _SESSION_ID = re.compile(r"[0-9A-Za-z-]{1,64}")
@@ -114,7 +117,7 @@ class Claude:
             return None
         project = f"projects/{slug_of(cwd)}"
         return ResumeFiles(
-            globs=(f"{project}/{native_id}.jsonl", f"{project}/{native_id}/**", f"tasks/{native_id}/**"),
+            globs=(f"{project}/{native_id}.jsonl", f"{project}/{native_id}/**/*", f"tasks/{native_id}/**/*"),
             never=(".credentials.json", ".claude.json", ".key", "*.key", ".lock"),
         )
 

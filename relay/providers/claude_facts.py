@@ -160,7 +160,8 @@ def _words(result: Mapping[str, Any], said: Mapping[str, Any]) -> str:
     errors = [word for word in items(result, "errors") if isinstance(word, str) and word]
     spoken = [text(block, "text") for block in items(mapping(said, "message"), "content")]
     found = text(result, "result") or "\n".join(errors) or "\n".join(word for word in spoken if word)
-    return found or text(result, "terminal_reason") or "the turn failed"
+    reason = text(result, "terminal_reason")
+    return found or ("the turn failed" if reason in _UNSPECIFIC else f"the turn failed: {reason}")
 
 
 def _window(name: str, told: Mapping[str, Any]) -> QuotaWindow:
