@@ -21,16 +21,26 @@ USAGE_CODE = "usage_limit_reached"
 
 _DEEPEST = 10
 _MOST_OBJECTS = 24
+_LONGEST = 1 << 20
 _DECODER = json.JSONDecoder(strict=False)
 
 _TALK = re.compile(
-    r"assistant|user|human|message|text|thinking|reasoning|tool|item|stream_event|agent_message"
+    r"assistant|user|human|message|text|content|thinking|reasoning|tool|item|stream_event|agent_message"
 )
 _FAILED = re.compile(r"error|fail", re.IGNORECASE)
 _FLAGS = ("isApiErrorMessage", "is_api_error_message", "api_error", "error")
 _INNER = ("error", "payload", "params", "data", "turn", "event", "msg", "result")
 
-_WORD_KEYS = {"message", "msg", "errormsg", "errormessage", "detail", "description", "additionaldetails"}
+_WORD_KEYS = {
+    "message",
+    "msg",
+    "errormsg",
+    "errormessage",
+    "detail",
+    "details",
+    "description",
+    "additionaldetails",
+}
 _CODE_KEYS = {
     "type",
     "code",
@@ -46,8 +56,6 @@ _CODE_KEYS = {
     "limitsource",
     "terminalreason",
     "subtype",
-    "codexerrorinfo",
-    "errorinfo",
     "error",
 }
 _STATUS_KEYS = {
@@ -151,6 +159,8 @@ def _objects(text: str) -> Iterator[tuple[Mapping[str, Any], int, int]]:
 
 
 def _decoded(text: str, start: int) -> tuple[Mapping[str, Any], int] | None:
+    if len(text) > _LONGEST:
+        return None
     try:
         value, end = _DECODER.raw_decode(text, start)
     except (ValueError, RecursionError):
@@ -171,8 +181,7 @@ def _facts_of(record: Mapping[str, Any]) -> Facts:
         found.words.extend(
             str(part["text"]) for part in content if isinstance(part, Mapping) and "text" in part
         )
-    if isinstance(record.get("result"), str):
-        found.words.append(record["result"])
+    found.words.extend(record[key] for key in ("result", "text") if isinstance(record.get(key), str))
     return found.facts()
 
 
@@ -203,7 +212,9 @@ def _is_tool(kind: str) -> bool:
 
 
 def _has_error(value: Mapping[str, Any]) -> bool:
-    return bool(value.get("error")) or (isinstance(value.get("type"), str) and "error" in value["type"])
+    told = value.get("type")
+    kind = told if isinstance(told, str) else ""
+    return "error" in kind or (bool(value.get("error")) and not _TALK.match(kind))
 
 
 def _limits_of(record: Mapping[str, Any]) -> Facts | None:
@@ -255,7 +266,7 @@ def _collect(value: object, found: _Found, depth: int) -> None:
 
 def _take(key: str, value: object, found: _Found, depth: int) -> None:
     if isinstance(value, Mapping | list):
-        if key in ("codexerrorinfo", "errorinfo") and isinstance(value, Mapping):
+        if key.endswith("errorinfo") and isinstance(value, Mapping):
             found.codes.extend(str(name) for name in value)
         if key == "errors" and isinstance(value, list):
             found.words.extend(part for part in value if isinstance(part, str))
@@ -284,7 +295,7 @@ def _take_text(key: str, value: str, found: _Found, depth: int) -> None:
     if nested:
         for inner, _, _ in _objects(value):
             _collect(inner, found, depth + 1)
-    if key in _CODE_KEYS and " " not in value and len(value) <= 120:
+    if (key in _CODE_KEYS or key.endswith("errorinfo")) and " " not in value and len(value) <= 120:
         found.codes.append(value)
     elif key in _WORD_KEYS or key == "error":
         found.words.append(value)

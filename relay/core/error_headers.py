@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import datetime
 
 from relay.core.error_facts import USAGE_CODE, Facts
 from relay.core.reset_text import duration_rule, instant_rule, seconds_rule
-from relay.core.resets import duration_of, instant_of
+from relay.core.resets import duration_of
 
 _HEADER = re.compile(r"^\s*([A-Za-z][A-Za-z0-9-]{1,80}): *([^\r\n]{1,400}?) *$", re.MULTILINE)
 _LIMITED = "rate_limited"
-_EARLIEST = datetime(2001, 1, 1, tzinfo=UTC)
 
 
 def header_facts(text: str, http_status: int | None) -> Facts:
@@ -62,9 +61,11 @@ def _latest(values: Iterable[str]) -> str | None:
     return max(rules, key=_instant, default=None)
 
 
-def _instant(rule: str) -> datetime:
-    found = instant_of(rule, now=_EARLIEST, zone=UTC)
-    return found or _EARLIEST
+def _instant(rule: str) -> float:
+    kind, _, value = rule.partition(":")
+    if kind == "iso":
+        return datetime.fromisoformat(value).timestamp()
+    return float(value) / (1000 if kind == "epoch_ms" else 1)
 
 
 def _wait_of(value: str) -> str | None:

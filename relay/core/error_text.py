@@ -15,11 +15,11 @@ LONGEST = 32_768
 MOST_LINES = 400
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
-_INVISIBLE = re.compile(r"[\u200b-\u200f\u2060\ufeff\u00ad\x00-\x08\x0e-\x1b\x7f]")
+_INVISIBLE = re.compile(r"[\u200b-\u200f\u2060\ufeff\u00ad\x00-\x08\x0e-\x1b\x7f\ud800-\udfff]")
 _STRAIGHT = str.maketrans({"\u2019": "'", "\u2018": "'", "\u02bc": "'", "\u201c": '"', "\u201d": '"'})
 
 _DECORATION = re.compile(
-    r"[^\w\[{(<\"'`#|+\-]{0,12}"
+    r"[^\w\[{(<>\"'`#|+\-]{0,12}"
     r"(?:\[?[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.,]{5,18}(?:Z|[+-][0-9]{2}:?[0-9]{2})?\]?[ :]{1,3})?"
     r"(?:\[?(?:ERROR|WARN|WARNING|FATAL|INFO)\b\]?[: ]{1,3})?"
     r"(?:[a-z_]\w{0,40}(?:::\w{1,40}){1,8}: )?"

@@ -28,6 +28,7 @@ NO_TIME_UNDER = 5.0
 """Seconds: a usage limit that would be over sooner told no time ("reset after 0s")."""
 
 _WINDOW = 4000
+_LONGEST_WORDS = 8000
 _STATUS = re.compile(
     r"(?:api error:? ?\(?|status(?: code)?:? |error code:? |\bhttp(?:/[0-9.]{1,3})? |rejected \("
     r"|\A\W{0,3}|: )"
@@ -85,7 +86,7 @@ def as_failed(verdict: Verdict) -> Verdict:
     return evolve(verdict, failure=FailureClass.OTHER, why="the turn failed without known words")
 
 
-def counts_against_breaker(failure: FailureClass) -> bool:
+def failure_counts_against_breaker(failure: FailureClass) -> bool:
     """The failure speaks against the provider's health; several in a row open its breaker.
 
     A usage limit opens the breaker until its reset instead, and auth isolates the account; a refusal
@@ -113,11 +114,11 @@ def _rule(signal: ErrorSignal, wording: Wording) -> tuple[_Ruling | None, Facts]
     if record is not None:
         if record.talk and not told:
             return None, record
-        facts = evolve(record, words=flatten(record.words or ("" if record.failed else signal.text)).text)
+        facts = evolve(record, words=flatten(record.words).text[:_LONGEST_WORDS])
         return _judge(facts, signal, wording, known=True), facts
     flat = flatten(signal.text, tail=signal.channel is Channel.STDERR)
     if told or signal.channel is Channel.HTTP_BODY:
-        facts = inner_facts(flat.text)
+        facts = inner_facts(flat.text[:_LONGEST_WORDS])
         return _judge(facts, signal, wording, known=True), facts
     return _heard(flat, signal, wording)
 
@@ -170,7 +171,7 @@ def _judge(facts: Facts, signal: ErrorSignal, wording: Wording, *, known: bool) 
     for code in codes:
         weak = wording.weak_codes.get(plain_code(code)) or GENERIC.weak_codes.get(plain_code(code))
         if weak is not None and allowed_by(status, weak):
-            return _Ruling(failure=weak, why=f"code {code[:60]}")
+            return _Ruling(failure=weak, why=f"code {flatten(code[:60]).text}")
     by_status = status_class(status)
     if by_status is not None:
         return _Ruling(failure=by_status, why=f"HTTP {status}")
@@ -191,7 +192,7 @@ def _by_code(codes: tuple[str, ...], wording: Wording) -> _Ruling | None:
             if failure is not None:
                 rule = wording.code_resets.get(key) or GENERIC.code_resets.get(key)
                 reset = rule or (phrase.reset if phrase else "")
-                return _Ruling(failure=failure, why=f"code {code[:60]}", reset=reset)
+                return _Ruling(failure=failure, why=f"code {flatten(code[:60]).text}", reset=reset)
     return None
 
 
@@ -212,6 +213,9 @@ def _dated(
     """The verdict with its reset rule and instant."""
     failure = ruling.failure
     exact, told, fallback = _rules(ruling, signal, facts)
+    if told and told.startswith("in:") and fallback and not fallback.startswith("unknown:"):
+        # A throttle's short wait rides along on the refusal of a daily or monthly quota.
+        told = None
     rule = exact or told or fallback
     if ruling.usage_over is not None and _wait(rule) > ruling.usage_over:
         failure = FailureClass.USAGE_LIMIT

@@ -12,12 +12,13 @@ from relay.core.events import FailureClass as F
 from relay.core.wording import NO_WAIT, Phrase, Wording, says
 
 _SUBJECT = (
-    r"(?:(?:the |our |this |your |selected )*(?:model|server|service|engine|api|system)s?\b[^.]{0,40}? )?"
+    r"(?:(?:the |our |this |your |selected ){0,3}(?:model|server|service|engine|api|system)s?\b[^.]{0,40}? )?"
 )
 _YOU = r"(?:sorry, )?you(?:'ve| have|'re|r account has)?(?: \([^)]{1,60}\))?(?: have)? ?"
+_OWNED = r"(?:your |the |this |model |account |token ){0,3}"
 _WINDOW = (
     r"(?:(?:[0-9]{1,3}[- ]?(?:hours?|days?|h|d)|hourly|daily|weekly|monthly|session|usage|plan|spend(?:ing)?"
-    r"|free|premium|requests?|quota|credits?|opus|sonnet|haiku|fable|model|api|specified|tier) ?){1,4}"
+    r"|free|premium|requests?|quota|credits?|model|api|specified|tier) ?){1,4}"
 )
 
 CODES: Mapping[str, F] = {
@@ -120,7 +121,7 @@ _NOTHING = (
     says(
         F.NONE,
         r"(?:http )?(?:error )?\b[45][0-9]{2}\b[^.]{0,60}\b(?:GET|POST) \S{0,200}"
-        r"(?:/usage|/usage-summary|:retrieveUserQuota|/copilot_internal/user|/credits)\b",
+        r"/(?:usage|usage-summary|quota|credits)\b",
     ),
 )
 _CONTEXT = (
@@ -130,7 +131,7 @@ _CONTEXT = (
         F.CONTEXT_OVERFLOW,
         r"(?:(?:the |this |your )?(?:input|prompt|requests?|conversation|messages?|context|session)\b"
         r"[^.]{0,90}? )?"
-        r"exceed(?:s|ed|ing)? (?:the )?(?:model'?s? |maximum |available |max )*(?:context|model limit)\b",
+        r"exceed(?:s|ed|ing)? (?:the )?(?:model'?s? |maximum |available |max ){0,3}(?:context|model limit)\b",
     ),
     says(
         F.CONTEXT_OVERFLOW,
@@ -159,7 +160,7 @@ _BILLING = (
 )
 _OVERLOAD = (
     says(F.OVERLOAD, r"(?:the )?server is temporarily limiting requests"),
-    says(F.OVERLOAD, r"[^.]{0,60}\(not your usage limit\)"),
+    says(F.OVERLOAD, r"\(not your usage limit\)"),
     says(
         F.OVERLOAD,
         r"(?:repeated )?(?:529 )?" + _SUBJECT + r"overloaded\b(?! (?:twice|function|operator|method))",
@@ -170,8 +171,13 @@ _OVERLOAD = (
         r"(?:we're |we are )?(?:currently )?(?:experiencing|facing) (?:very )?high (?:demand|load)",
     ),
     says(F.OVERLOAD, r"server busy\b"),
-    says(F.OVERLOAD, _SUBJECT + r"(?:is )?(?:temporarily |currently )?unavailable\b"),
-    says(F.OVERLOAD, r"service unavailable\b|bad gateway\b"),
+    says(
+        F.OVERLOAD,
+        r"(?:the |this |selected ){0,2}(?:model|server|service|api) (?:is )?"
+        r"(?:temporarily |currently )?unavailable\b",
+    ),
+    says(F.OVERLOAD, r"temporarily unavailable\b"),
+    says(F.OVERLOAD, r"bad gateway\b|gateway time-?out\b"),
     says(F.OVERLOAD, r"(?:an )?internal (?:server )?error(?: has)? occurred|internal server error\b"),
     says(F.OVERLOAD, r"the server had an error\b"),
 )
@@ -186,14 +192,12 @@ _USAGE = (
     ),
     says(
         F.USAGE_LIMIT,
-        r"(?:[\w.]{2,20} ){0,2}?"
-        + _WINDOW
-        + r"(?:limits? |quotas? )?(?:has been |was )?(?:reached|exceeded|exhausted|hit)\b",
+        _OWNED + _WINDOW + r"(?:limits? |quotas? )?(?:has been |was )?(?:reached|exceeded|exhausted|hit)\b",
     ),
     says(F.USAGE_LIMIT, _YOU + r"(?:have )?no (?:remaining )?quota\b"),
     says(
         F.USAGE_LIMIT,
-        r"(?:[\w.]{2,20} ){0,2}?quota (?:limit )?(?:has been )?(?:exceeded|exhausted|reached)\b",
+        _OWNED + r"quota (?:limit )?(?:has been )?(?:exceeded|exhausted|reached)\b",
     ),
     says(F.USAGE_LIMIT, r"rate limit exceeded: [\w-]{0,30}per-day\b"),
     says(F.USAGE_LIMIT, r"out of (?:usage|quota|credits)\b"),
@@ -220,7 +224,7 @@ _AUTH = (
     says(F.AUTH, r"(?:your |the )?api[ -]key (?:is )?(?:not valid|invalid|expired|missing|not found)\b"),
     says(
         F.AUTH,
-        r"(?:your |the )?(?:oauth |access |refresh |authentication |session )*token "
+        r"(?:your |the )?(?:oauth |access |refresh |authentication |session ){0,3}token "
         r"(?:has |is |was )?(?:been )?(?:expired|revoked|invalid)\b",
     ),
     says(F.AUTH, r"(?:failed to authenticate|authentication (?:failed|required|error))\b"),
@@ -255,16 +259,19 @@ _NETWORK = (
     ),
     says(
         F.NETWORK,
-        r"(?:[a-z]+ )?\b(?:ECONN(?:RESET|REFUSED|ABORTED)|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|ENETUNREACH"
+        r"\b(?:ECONN(?:RESET|REFUSED|ABORTED)|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|ENETUNREACH"
         r"|EHOSTUNREACH|UND_ERR_\w+)\b",
     ),
     says(F.NETWORK, r"(?:model )?stream ended without\b"),
     says(F.NETWORK, r"terminated\b"),
+    says(F.NETWORK, r"unexpected eof\b|error (?:decoding response|reading a) body\b"),
 )
 _REFUSAL = (
-    says(F.REFUSAL, r"[\w. ]{0,40}is unable to respond to this request\b"),
+    says(F.REFUSAL, r"(?:[a-z][\w.]{1,20} ){0,3}is unable to respond to this request\b"),
     says(
-        F.REFUSAL, r"[^.]{0,80}\bviolat\w{1,4} (?:our|the|\w+'s) (?:usage |content |safety )?polic(?:y|ies)"
+        F.REFUSAL,
+        r"(?:(?:this |your |the )?(?:request|prompt|message|content)\b[^.]{0,60}? )?"
+        r"violat\w{1,4} (?:our|the|\w+'s) (?:usage |content |safety )?polic(?:y|ies)",
     ),
     says(F.REFUSAL, r"[\w.]{1,30}(?: [\w.]{1,12}){0,3}'s safeguards flagged this message\b"),
     says(

@@ -86,7 +86,7 @@ _QUANTITY = re.compile(
     re.IGNORECASE,
 )
 _UNITS = {"w": "D", "d": "D", "h": "H", "m": "M", "s": "S"}
-# First three letters, in the languages whose month names a CLI was seen to print or plausibly does.
+# First letters, in the languages whose month names a CLI was seen to print or plausibly does.
 _MONTHS = {
     name: number
     for number, names in enumerate(
@@ -96,8 +96,8 @@ _MONTHS = {
             "mar mär mrz",
             "apr avr abr",
             "may mai mag",
-            "jun giu",
-            "jul lug",
+            "jun giu juin",
+            "jul lug juil",
             "aug aoû aou ago",
             "sep set",
             "oct okt ott out",
@@ -174,7 +174,7 @@ def _form_rule(name: str, found: re.Match[str]) -> str | None:
     parts: dict[str, str | None] = found.groupdict()
     if name == "iso":
         return _iso_rule(parts["iso"] or "")
-    if name == "named" and (parts["month"] or "")[:3].lower() not in _MONTHS:
+    if name == "named" and _month_number(parts["month"]) is None:
         return None
     clock = _clock(parts)
     if clock is None:
@@ -191,7 +191,7 @@ def _form_rule(name: str, found: re.Match[str]) -> str | None:
 
 
 def _date_rule(parts: dict[str, str | None], clock: str, zone: str) -> str:
-    month = int(parts.get("monthnr") or 0) or _MONTHS[(parts["month"] or "")[:3].lower()]
+    month = int(parts.get("monthnr") or 0) or _month_number(parts.get("month")) or 0
     day, year = int(parts["day"] or 0), int(parts["year"] or 2000)
     try:
         datetime(year, month, day)
@@ -202,6 +202,11 @@ def _date_rule(parts: dict[str, str | None], clock: str, zone: str) -> str:
     if zone == "UTC":
         return f"iso:{year:04}-{month:02}-{day:02}T{clock}:00Z"
     return f"datetime:{year:04}-{month:02}-{day:02}T{clock};tz={zone}"
+
+
+def _month_number(name: str | None) -> int | None:
+    letters = (name or "").lower()
+    return _MONTHS.get(letters[:4]) or _MONTHS.get(letters[:3])
 
 
 def _iso_rule(text: str) -> str:

@@ -12,7 +12,7 @@ from enum import StrEnum
 from attrs import frozen
 
 from relay.core.events import FailureClass, Verdict
-from relay.core.failures import as_failed, classify, counts_against_breaker
+from relay.core.failures import as_failed, classify, failure_counts_against_breaker
 
 __all__ = [
     "AskUser",
@@ -25,9 +25,9 @@ __all__ = [
     "Wait",
     "as_failed",
     "classify",
-    "counts_against_breaker",
     "decide",
     "explain",
+    "failure_counts_against_breaker",
 ]
 
 PROBE_MINUTES = (15, 30, 60)
@@ -165,7 +165,7 @@ def _usage_limit(
     longest = timedelta(minutes=policy.max_wait_minutes)
     if has_fallback:
         patience = {Prefer.WAIT.value: longest, Prefer.HANDOFF.value: None}.get(policy.prefer, SHORT_RESET)
-        left = (verdict.resets_at or until) - now
+        left = until - now - timedelta(seconds=policy.margin_seconds)
         if patience is None or left > patience:
             return HandOff(why=f"the usage limit is reached; {what}")
     if until - now > longest:
@@ -181,7 +181,7 @@ def _usage_reset(verdict: Verdict, policy: RetryPolicy, now: datetime, attempt: 
     if at is not None and at > now:
         return at + margin, f"it resets at {_shown(at)}"
     if at is not None and attempt == 0:
-        return now + margin, "its reset is due"
+        return now + margin, "its reset is due by now"
     # A time that was due and did not help is no better than none: look again, ever less often.
     tried = attempt if at is None else attempt - 1
     minutes = PROBE_MINUTES[min(max(tried, 0), len(PROBE_MINUTES) - 1)]

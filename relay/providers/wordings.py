@@ -18,10 +18,15 @@ SHORT_WAIT = 300.0
 PACIFIC_MIDNIGHT = "clock:00:00;tz=America/Los_Angeles"
 """Google's daily quotas begin anew then (ai.google.dev/gemini-api/docs/rate-limits)."""
 
-_GOOGLE_DAY = says(F.USAGE_LIMIT, r"per_?day|daily", reset=PACIFIC_MIDNIGHT)
+_GOOGLE_QUOTA_IDS = (
+    says(F.USAGE_LIMIT, r"per_?day|daily", reset=PACIFIC_MIDNIGHT),
+    says(F.RATE_LIMIT, r"per_?minute"),
+)
 _GOOGLE_PHRASES = (
+    # The quota poll was throttled, the account is not used up.
+    says(F.NONE, r"(?:http )?[45][0-9]{2}\b[^.]{0,40}\bPOST \S{0,200}:retrieveUserQuota\b"),
     says(F.USAGE_LIMIT, r"you have exhausted your daily quota\b", reset=PACIFIC_MIDNIGHT),
-    says(F.USAGE_LIMIT, r"[^{}]{0,300}\blimit: 0(?![.0-9])", reset=NO_WAIT),
+    says(F.USAGE_LIMIT, r"\blimit: 0(?![.0-9])", reset=NO_WAIT),
     says(F.USAGE_LIMIT, r"quota exceeded for [^,]{0,120}\bper day\b", reset=PACIFIC_MIDNIGHT),
     says(F.RATE_LIMIT, r"you have exhausted your capacity on this model\b", usage_over=SHORT_WAIT),
     says(F.RATE_LIMIT, r"resource (?:has been )?exhausted\b", usage_over=SHORT_WAIT),
@@ -31,7 +36,7 @@ _GOOGLE_PHRASES = (
 )
 
 CLAUDE = Wording(
-    codes={"invalid_request": F.OTHER, "oauth_org_not_allowed": F.AUTH},
+    codes={"oauth_org_not_allowed": F.AUTH},
     phrases=(
         says(F.USAGE_LIMIT, r"claude (?:ai |code )?usage limit reached\b"),
         says(F.USAGE_LIMIT, r"you(?:'ve| have) (?:hit|reached) your (?:[\w.-]{1,20} ){0,3}limit\b"),
@@ -67,10 +72,10 @@ CODEX = Wording(
     ),
 )
 
-GEMINI = Wording(code_phrases=(_GOOGLE_DAY,), phrases=_GOOGLE_PHRASES)
+GEMINI = Wording(code_phrases=_GOOGLE_QUOTA_IDS, phrases=_GOOGLE_PHRASES)
 
 ANTIGRAVITY = Wording(
-    code_phrases=(_GOOGLE_DAY,),
+    code_phrases=_GOOGLE_QUOTA_IDS,
     phrases=(says(F.USAGE_LIMIT, r"model quota limit exceeded\b"), *_GOOGLE_PHRASES),
 )
 
@@ -86,7 +91,8 @@ QWEN = Wording(
         says(F.USAGE_LIMIT, r"(?:the )?free tier of the model has been exhausted\b", reset=NO_WAIT),
         says(F.USAGE_LIMIT, r"(?:free )?allocated quota exceeded\b"),
         says(
-            F.USAGE_LIMIT, r"[\w ]{0,40}free (?:daily )?quota\b[^.]{0,40}\b(?:exceeded|exhausted|used up)\b"
+            F.USAGE_LIMIT,
+            r"(?:your |the )?free (?:daily )?quota\b[^.]{0,40}\b(?:exceeded|exhausted|used up)\b",
         ),
     ),
 )
@@ -94,6 +100,8 @@ QWEN = Wording(
 COPILOT = Wording(
     weak_codes={"query": F.OTHER, "requests": F.RATE_LIMIT, "tokens": F.RATE_LIMIT},
     phrases=(
+        # The quota poll was throttled, the account is not used up.
+        says(F.NONE, r"(?:http )?[45][0-9]{2}\b[^.]{0,40}\bGET \S{0,200}/copilot_internal/user\b"),
         says(
             F.RATE_LIMIT,
             r"(?:sorry, )?you(?:'ve| have) (?:hit|exceeded|reached) (?:a|your|the) "
