@@ -1,0 +1,119 @@
+"""What can be taken from prose: decisions, constraints and the announced next step.
+
+Conservative on purpose: a missed decision costs a question, an invented one misleads the next agent.
+Code blocks, quotes, tables and questions are passed over. Used by `relay.core.facts` on every message
+of an agent and of the user; linear in the length of the text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from relay.core.quoting import one_line
+
+MAX_TEXT = 300
+"""Most characters of one remark."""
+
+_SCAN = 64 * 1024
+_LONGEST_LINE = 1000
+_HINTS = re.compile(r"decid|decision|constraint|must (?:not|never)|chose\b|going with", re.IGNORECASE)
+_FENCE = re.compile(r"\s*(?:```|~~~)")
+_BULLET = re.compile(r"\s*(?:[-*+\u2022]|\d{1,3}[.)])\s+")
+_MARKUP = re.compile(r"\*\*|__|^#{1,6}\s+")
+_DECISION = re.compile(r"(?:(?:key|design|main)\s+)?decisions?(?:\s+made)?\s*[:\u2014]\s*(.*)", re.IGNORECASE)
+_DECIDED = re.compile(
+    r"(?:(?:I|We)(?:['\u2019]ve| have)?|So I|So we)\s+(?:decided\s+(?:to|on|against|that|not)\b|chose\b|"
+    r"(?:am|are)\s+going\s+with\b).+|Decided\s*(?::|to\b|on\b|against\b).+",
+    re.IGNORECASE,
+)
+_CONSTRAINT = re.compile(r"(?:(?:hard|key)\s+)?constraints?\s*[:\u2014]\s*(.*)", re.IGNORECASE)
+_MUST_NOT = re.compile(r"\bmust\s+(?:not|never)\b", re.IGNORECASE)
+_USER_RULE = re.compile(
+    r"\b(?:do\s+not|don['\u2019]?t|must(?:n['\u2019]t)?|never|always)\b|(?<!\bthe )(?<!\bif )\bonly\b",
+    re.IGNORECASE,
+)
+_NOTHING = re.compile(r"(?:none|n/?a|tbd|pending|unknown|not\s+yet\b.*|no\b.{0,20})\.?", re.IGNORECASE)
+_SENTENCE = re.compile(r"(?<=[.!?;])\s+(?=[^a-z\s])")
+_NEXT = re.compile(
+    r"next(?:\s+(?:steps?|action|up))?\s*(?:[:\u2014]|\s-\s)\s*(.*)|"
+    r"next,?\s+(?:I(?:['\u2019]ll|\s+will|\s+would)|we(?:['\u2019]ll|\s+will))\s+(.+)",
+    re.IGNORECASE,
+)
+
+
+def decisions_in(text: str) -> tuple[str, ...]:
+    """The decisions that an agent's message states, in order, each on one line.
+
+    Lines such as "Decision: ..." or "I decided to ...", and the bullets under a "Decisions:" heading.
+    """
+    return tuple(_collect(text, _DECISION, _DECIDED)) if _HINTS.search(text, 0, _SCAN) else ()
+
+
+def constraints_in(text: str) -> tuple[str, ...]:
+    """The constraints that an agent's message states: "Constraint: ...", and what "must not" be."""
+    return tuple(_collect(text, _CONSTRAINT, _MUST_NOT)) if _HINTS.search(text, 0, _SCAN) else ()
+
+
+def rules_in(text: str) -> tuple[str, ...]:
+    """The sentences of a user's message that bind: do not, must, never, always, only."""
+    found: dict[str, None] = {}
+    for line, _ in _lines(text):
+        for sentence in _SENTENCE.split(line):
+            if _USER_RULE.search(sentence) and not sentence.endswith("?"):
+                found[one_line(sentence, MAX_TEXT)] = None
+    return tuple(found)
+
+
+def announced_next(text: str) -> str:
+    """What a message says comes next ("Next: ...", "Next steps:" and its first bullet), or ""."""
+    awaiting = False
+    found = ""
+    for line, bullet in _lines(text):
+        if awaiting:
+            awaiting = False
+            if bullet:
+                found = line
+                continue
+        match = _NEXT.match(line)
+        if match:
+            said = (match[1] or match[2] or "").strip()
+            awaiting = not said
+            if said and not _NOTHING.fullmatch(said):
+                found = said
+    return one_line(found, MAX_TEXT)
+
+
+def _collect(text: str, heading: re.Pattern[str], sentence: re.Pattern[str]) -> Iterator[str]:
+    listing = False
+    for line, bullet in _lines(text):
+        if listing and bullet and not heading.match(line):
+            yield one_line(line, MAX_TEXT)
+            continue
+        listing = False
+        match = heading.match(line)
+        if match:
+            said = match[1].strip()
+            listing = not said
+            if said and not _NOTHING.fullmatch(said) and not said.endswith("?"):
+                yield one_line(said, MAX_TEXT)
+            continue
+        for part in _SENTENCE.split(line):
+            hit = sentence.match(part) if sentence is _DECIDED else sentence.search(part)
+            if hit and not part.endswith("?"):
+                yield one_line(part, MAX_TEXT)
+
+
+def _lines(text: str) -> Iterator[tuple[str, bool]]:
+    """Lines of prose without their markup, and whether each was a bullet."""
+    fenced = False
+    for raw in text[:_SCAN].split("\n"):
+        if _FENCE.match(raw):
+            fenced = not fenced
+            continue
+        if fenced or not raw.strip() or raw.lstrip()[0] in ">|" or raw.startswith(("    ", "\t")):
+            continue
+        bullet = _BULLET.match(raw)
+        line = _MARKUP.sub("", raw[bullet.end() if bullet else 0 :].strip()[:_LONGEST_LINE]).strip()
+        if line:
+            yield line, bullet is not None
