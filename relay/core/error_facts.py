@@ -40,6 +40,7 @@ _WORD_KEYS = {
     "details",
     "description",
     "additionaldetails",
+    "raw",
 }
 _CODE_KEYS = {
     "type",

@@ -26,15 +26,18 @@ _DECORATION = re.compile(
 )
 _ANNOUNCED = re.compile(
     r"(?P<api>\[?(?:API|HTTP|Backend|Provider|LLM provider|Connect|Upstream request|Model call)"
-    r" (?:error|failed)\b"
-    r"|unexpected status [0-9]{3}\b|[45][0-9]{2} (?=\{)|HTTP [45][0-9]{2}\b"
+    r" (?:error|failed)\b(?=[:(\]]| [(\[0-9])"
+    r"|unexpected status [0-9]{3}\b|[45][0-9]{2} (?=\{|you)|HTTP [45][0-9]{2}\b"
     r"|(?:Retrying (?:in|after) [^:]{1,40}|Attempt [0-9]{1,3}(?: of [0-9]{1,3})?) ?(?:failed\b|: )"
     r"|litellm\.\w{1,40}:|request rejected \([0-9]{3}\))"
     r"|\[?_?(?:[A-Za-z][\w.]{0,60})?(?:Error|Exception|ERROR|error)(?: from provider| code)?"
-    r"(?: ?\([^()]{0,60}\))?\]?:? ?(?=[^\w]|(?<=[:\] ])\w)"
+    r"(?: ?\([^()]{0,60}\))?(?:\]|:| (?=\())"
     r"|(?:Internal|Fatal|Unhandled|Unexpected|Stream|Request|Execution|Query) (?:error|failed)\b[^:]{0,30}:",
     re.IGNORECASE,
 )
+
+# On stderr a line that begins with the word announces an error too: "Error when talking to ...".
+_ANNOUNCED_ON_STDERR = re.compile(r"_?(?:[A-Za-z][\w.]{0,60})?(?:Error|Exception|ERROR)\b", re.ASCII)
 
 
 @frozen(kw_only=True)
@@ -89,14 +92,15 @@ def flatten(text: str, *, tail: bool = False) -> Flat:
 def heads_of(flat: Flat, *, every_line: bool) -> tuple[Head, ...]:
     """The places where an error may begin: the first line's, or every line's with the last one first."""
     starts = flat.heads[-MOST_LINES:][::-1] if every_line else flat.heads[:1]
-    return tuple(_head(flat.text, start) for start in starts)
+    return tuple(_head(flat.text, start, on_stderr=every_line) for start in starts)
 
 
-def _head(text: str, line_start: int) -> Head:
+def _head(text: str, line_start: int, *, on_stderr: bool) -> Head:
     skipped = _DECORATION.match(text, line_start)
     start = skipped.end() if skipped else line_start
     prefix = _ANNOUNCED.match(text, start)
-    if prefix is None or prefix.end() == start:
-        levelled = re.search(r"ERROR|FATAL", text[line_start:start]) is not None
-        return Head(start=start, words=start, announced=levelled, api=False)
+    if prefix is None:
+        announced = on_stderr and _ANNOUNCED_ON_STDERR.match(text, start) is not None
+        announced = announced or re.search(r"ERROR|FATAL", text[line_start:start]) is not None
+        return Head(start=start, words=start, announced=announced, api=False)
     return Head(start=start, words=prefix.end(), announced=True, api=prefix["api"] is not None)

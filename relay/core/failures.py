@@ -35,6 +35,8 @@ _STATUS = re.compile(
     r"(?P<status>[45][0-9]{2})\b(?! (?:lines|tokens|files|tests|ms|s)\b)",
     re.IGNORECASE,
 )
+# "Rate limit exceeded." but not "Rate limit exceeded errors are handled now".
+_SENTENCE_END = re.compile(r"\Z| ?[^\w\s'\"`/_]| (?:for|or|and)\b")
 _LONG_WINDOW = re.compile(r"\b(?:weekly|week|monthly|month|seven[ _-]day|7[ _-]day)\b", re.IGNORECASE)
 
 
@@ -133,7 +135,7 @@ def _heard(flat: Flat, signal: ErrorSignal, wording: Wording) -> tuple[_Ruling |
     """Words alone: at the head of the text, or of any line of stderr, where the last one counts."""
     on_stderr = signal.channel is Channel.STDERR
     for head in heads_of(flat, every_line=on_stderr):
-        if not head.announced and not _speaks(flat, head, wording):
+        if not head.announced and not _speaks(flat, head, wording, whole=not on_stderr):
             continue
         facts = inner_facts(flat.text[head.start : head.start + _WINDOW])
         ruling = _judge(facts, signal, wording, known=head.api or on_stderr)
@@ -142,8 +144,12 @@ def _heard(flat: Flat, signal: ErrorSignal, wording: Wording) -> tuple[_Ruling |
     return None, Facts()
 
 
-def _speaks(flat: Flat, head: Head, wording: Wording) -> bool:
-    return any(phrase.pattern.match(flat.text, head.words) for phrase in _phrases(wording))
+def _speaks(flat: Flat, head: Head, wording: Wording, *, whole: bool) -> bool:
+    """Words of a table stand at the head; `whole`: the common ones must be a sentence of their own."""
+    if any(phrase.pattern.match(flat.text, head.words) for phrase in wording.phrases):
+        return True
+    matches = (phrase.pattern.match(flat.text, head.words) for phrase in GENERIC.phrases)
+    return any(not whole or _SENTENCE_END.match(flat.text, found.end()) for found in matches if found)
 
 
 def _phrases(wording: Wording) -> Iterator[Phrase]:

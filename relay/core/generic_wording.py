@@ -230,7 +230,7 @@ _AUTH = (
     says(F.AUTH, r"(?:failed to authenticate|authentication (?:failed|required|error))\b"),
     says(F.AUTH, r"request had invalid authentication credentials"),
     says(F.AUTH, r"(?:unexpected status )?(?:401 )?unauthorized\b"),
-    says(F.AUTH, r"missing environment variable: [`'\"]?\w{0,60}(?:KEY|TOKEN|SECRET)"),
+    says(F.AUTH, r"missing environment variable: [`'\"]?\w{0,60}(?:KEY|TOKEN|SECRET)\w{0,10}[`'\"]?"),
     says(F.AUTH, r"your organization has (?:disabled|blocked)\b"),
     says(F.AUTH, r"(?:validation|verification) required\b"),
     says(

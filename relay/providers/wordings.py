@@ -41,6 +41,9 @@ CLAUDE = Wording(
         says(F.USAGE_LIMIT, r"claude (?:ai |code )?usage limit reached\b"),
         says(F.USAGE_LIMIT, r"you(?:'ve| have) (?:hit|reached) your (?:[\w.-]{1,20} ){0,3}limit\b"),
         says(F.USAGE_LIMIT, r"you(?:'ve| have) reached your specified api usage limits\b"),
+        says(F.USAGE_LIMIT, r"you(?:'re| are) out of extra usage\b"),
+        says(F.AUTH, r"your (?:account|organization) does not have access to claude\b"),
+        says(F.AUTH, r"your organization has (?:disabled|blocked)\b"),
         says(F.USAGE_LIMIT, r"(?:[0-9]{1,2}-hour|weekly|session|[a-z]{4,8}(?: weekly)?) limit reached\b"),
     ),
 )
@@ -68,6 +71,8 @@ CODEX = Wording(
         # Codex's own cap on parallel agents.
         says(F.NONE, r"agent thread limit reached\b"),
         says(F.USAGE_LIMIT, r"you(?:'ve| have) (?:hit|reached) (?:your|the) usage limit\b"),
+        says(F.USAGE_LIMIT, r"to use codex with your \w+ plan, upgrade\b", reset=NO_WAIT),
+        says(F.AUTH, r"your access token could not be refreshed\b"),
         says(F.OTHER, r"incomplete response returned\b"),
     ),
 )

@@ -429,3 +429,21 @@ def test_flattening_joins_wrapped_lines_and_straightens_quotes():
     assert (
         flatten("\x1b[1mYou\u2019ve\u00a0hit\r\n   your\tlimit\u200b\x1b[0m").text == "You've hit your limit"
     )
+
+
+PROSE = [
+    "Rate limit exceeded handling added to client.py",
+    "Usage limit reached messages are now parsed.",
+    "Error handling for 429 Too Many Requests is in place.",
+    "Unauthorized access returns 401 in the test",
+    "The model is overloaded with parameters, so I split it.",
+    "Connection refused by the dev server, starting it now.",
+    "Prompt is too long to fit in the header, shortening.",
+    "Quota exceeded errors now map to 429.",
+    "Not logged in users are redirected.",
+]
+
+
+@pytest.mark.parametrize("text", PROSE)
+def test_a_sentence_that_begins_like_an_error_and_goes_on_is_none(text):
+    assert judge(text).failure is FailureClass.NONE
