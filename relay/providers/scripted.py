@@ -91,7 +91,7 @@ class Scripted:
     name: str = "scripted"
     display_name: str = "Scripted agent"
     program: str = sys.executable
-    config_dir_env: str = "RELAY_SCRIPTED_HOME"
+    config_dir_env: str = "SCRIPTED_HOME"
     default_config_dir: str = ".relay-scripted"
     wording: Wording = WORDING
     stop_steps: tuple[StopStep, ...] = (
@@ -102,23 +102,23 @@ class Scripted:
     def launch(self, request: LaunchRequest) -> LaunchSpec:
         """The argument list and environment of a run.
 
-        The scenario is named by `--scenario` among the request's arguments or RELAY_SCENARIO in its
+        The scenario is named by `--scenario` among the request's arguments or SCRIPTED_SCENARIO in its
         environment. A configured command replaces Python and its options.
         """
         env = {**request.env, **request.account.env}
         # The agent takes this entry out again before it runs a command.
         path = env.get("PYTHONPATH")
         env["PYTHONPATH"] = os.pathsep.join((_PACKAGE_PARENT, path)) if path else _PACKAGE_PARENT
-        env["RELAY_SCRIPTED_SESSION"] = f"{request.session_id}.{request.run}"
+        env["SCRIPTED_SESSION"] = f"{request.session_id}.{request.run}"
         if request.model:
-            env["RELAY_SCRIPTED_MODEL"] = request.model
+            env["SCRIPTED_MODEL"] = request.model
         if request.account.config_dir is not None:
             env[self.config_dir_env] = request.account.config_dir
         program = (request.command,) if request.command else (self.program, *_MODULE)
         return LaunchSpec(
             argv=(*program, *request.args),
             env=env,
-            unset=("RELAY_SCRIPTED_SESSION", "RELAY_SCRIPTED_MODEL"),
+            unset=("SCRIPTED_SESSION", "SCRIPTED_MODEL"),
         )
 
     def dialogue(self, request: LaunchRequest) -> Dialogue:

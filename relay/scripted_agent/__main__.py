@@ -1,7 +1,7 @@
 """`python -m relay.scripted_agent [--scenario NAME-OR-FILE]`: see the package's docstring.
 
-Environment: RELAY_SCENARIO (when there is no --scenario), RELAY_SCRIPTED_SESSION (its own session's id),
-RELAY_SCRIPTED_MODEL (instead of the scenario's), RELAY_SCRIPTED_HOME (where it keeps which limits it has
+Environment: SCRIPTED_SCENARIO (when there is no --scenario), SCRIPTED_SESSION (its own session's id),
+SCRIPTED_MODEL (instead of the scenario's), SCRIPTED_HOME (where it keeps which limits it has
 already met). Ends with 0 at the end of its input, 2 when there is no scenario to play, 143 and 130 on
 TERM and INT.
 """

@@ -34,9 +34,9 @@ class Player:
         self._scenario = scenario
         self._stage = Stage(inbox, out)
         self._out = out
-        self._model = env.get("RELAY_SCRIPTED_MODEL") or scenario.model
-        self._session = env.get("RELAY_SCRIPTED_SESSION") or f"scripted-{scenario.name}"
-        self._met = MetLimits(env.get("RELAY_SCRIPTED_HOME", ""), self._session)
+        self._model = env.get("SCRIPTED_MODEL") or scenario.model
+        self._session = env.get("SCRIPTED_SESSION") or f"scripted-{scenario.name}"
+        self._met = MetLimits(env.get("SCRIPTED_HOME", ""), self._session)
         self._plan = {task.name: "pending" for task in scenario.tasks}
         self._left: deque[Step] = deque()
         self._begun = False

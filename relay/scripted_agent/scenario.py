@@ -121,7 +121,7 @@ STEPS: dict[str, dict[str, Arg]] = {
 
 
 def scenario_of(arguments: Sequence[str], env: Mapping[str, str]) -> str:
-    """The scenario that `--scenario NAME` or `--scenario=NAME` names, or else RELAY_SCENARIO.
+    """The scenario that `--scenario NAME` or `--scenario=NAME` names, or else SCRIPTED_SCENARIO.
 
     Raises:
         ScenarioError: neither does, or there is another argument.
@@ -134,9 +134,9 @@ def scenario_of(arguments: Sequence[str], env: Mapping[str, str]) -> str:
         if not equals and rest:
             value = rest.pop(0)
         named = value
-    named = named or env.get("RELAY_SCENARIO", "")
+    named = named or env.get("SCRIPTED_SCENARIO", "")
     if not named:
-        raise ScenarioError("no scenario: give --scenario NAME-OR-FILE or set RELAY_SCENARIO")
+        raise ScenarioError("no scenario: give --scenario NAME-OR-FILE or set SCRIPTED_SCENARIO")
     return named
 
 

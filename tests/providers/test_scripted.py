@@ -245,7 +245,7 @@ def test_the_agent_is_started_so_that_the_worktree_is_not_imported() -> None:
             args=("--scenario", "demo-first"),
             model="big",
             env={"PYTHONPATH": "/lib"},
-            account=Account(config_dir="/home/a", env={"RELAY_SCENARIO": "x"}),
+            account=Account(config_dir="/home/a", env={"SCRIPTED_SCENARIO": "x"}),
         )
     )
     import relay
@@ -254,10 +254,10 @@ def test_the_agent_is_started_so_that_the_worktree_is_not_imported() -> None:
     assert spec.two_way
     assert spec.env == {
         "PYTHONPATH": os.pathsep.join((str(Path(relay.__file__).parent.parent), "/lib")),
-        "RELAY_SCENARIO": "x",
-        "RELAY_SCRIPTED_SESSION": "s-1.2",
-        "RELAY_SCRIPTED_MODEL": "big",
-        "RELAY_SCRIPTED_HOME": "/home/a",
+        "SCRIPTED_SCENARIO": "x",
+        "SCRIPTED_SESSION": "s-1.2",
+        "SCRIPTED_MODEL": "big",
+        "SCRIPTED_HOME": "/home/a",
     }
 
 

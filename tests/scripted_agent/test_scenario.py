@@ -106,8 +106,8 @@ def test_a_list_of_lines_is_a_text() -> None:
     ("arguments", "env", "want"),
     [
         (["--scenario", "a"], {}, "a"),
-        (["--scenario=a"], {"RELAY_SCENARIO": "b"}, "a"),
-        ([], {"RELAY_SCENARIO": "b"}, "b"),
+        (["--scenario=a"], {"SCRIPTED_SCENARIO": "b"}, "a"),
+        ([], {"SCRIPTED_SCENARIO": "b"}, "b"),
     ],
 )
 def test_the_scenario_is_named_by_argument_or_environment(
@@ -119,8 +119,8 @@ def test_the_scenario_is_named_by_argument_or_environment(
 @pytest.mark.parametrize(
     ("arguments", "want"),
     [
-        ([], "no scenario: give --scenario NAME-OR-FILE or set RELAY_SCENARIO"),
-        (["--scenario"], "no scenario: give --scenario NAME-OR-FILE or set RELAY_SCENARIO"),
+        ([], "no scenario: give --scenario NAME-OR-FILE or set SCRIPTED_SCENARIO"),
+        (["--scenario"], "no scenario: give --scenario NAME-OR-FILE or set SCRIPTED_SCENARIO"),
         (["--scenarios", "a"], "unknown argument '--scenarios'; the only one is --scenario NAME-OR-FILE"),
     ],
 )

@@ -1,0 +1,261 @@
+"""The SessionActor: turns messages into calls of the session rules, and their answers into sends."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+from thespian.actors import ActorExitRequest
+
+from relay.actors.adapter import AdapterActor
+from relay.actors.base import Address, RelayActor, Wiring
+from relay.actors.messages import (
+    Answered,
+    ApprovalDecided,
+    CaughtUp,
+    CommandSession,
+    CreateSession,
+    InterruptRefused,
+    Observe,
+    Recover,
+    SafePointReached,
+    Said,
+    SayRefused,
+    SessionChanged,
+)
+from relay.core import asks, effects, reports
+from relay.core.commands import Accepted, Pending, Refused
+from relay.core.facts import SessionFacts
+from relay.core.fsm import State
+from relay.core.record import SessionRecord
+from relay.core.session import Outputs, Session, SessionPolicy
+from relay.core.wire import from_wire
+
+_EFFECTS = get_args(effects.Effect)
+_TO_ADAPTER = get_args(asks.ToAdapter)
+_TO_POOL = get_args(asks.ToPool)
+_TO_DESK = get_args(asks.ToDesk)
+_REPORTS = get_args(reports.Report)
+
+
+class SessionActor(RelayActor):
+    """One session. See the module."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._creating: CreateSession | None = None
+        self._recovering: Recover | None = None
+        self._rules: Session | None = None
+        self._adapter: Address = None
+        self._adapter_run = 0
+        self._awaited: dict[str, str] = {}
+        self._queued: list[CommandSession] = []
+
+    # -- life --------------------------------------------------------------------------------
+
+    def receive_CreateSession(self, message: CreateSession, sender: Address) -> None:
+        """A new session: first a place to work."""
+        self._creating = message
+        prepare = effects.PrepareWorktree(
+            key="worktree", sid=message.sid, repository=message.repository, options=message.options
+        )
+        self.want(prepare)
+
+    def receive_WorktreePrepared(self, report: reports.WorktreePrepared, sender: Address) -> None:
+        """The place stands: the session exists once it is saved."""
+        asked = self._creating
+        if asked is None or self._rules is not None:
+            return
+        record = SessionRecord(
+            sid=asked.sid,
+            repository=report.repository,
+            worktree=report.worktree,
+            branch=report.branch,
+            options=asked.options,
+            created_at=asked.at,
+            updated_at=report.at,
+            state=State.ENVELOPE_BUILT,
+            base_commit=report.base_commit,
+            notes=report.notes,
+        )
+        facts = SessionFacts.for_goal(asked.options.goal, worktree=report.worktree)
+        self._rules = Session(record, facts, from_wire(asked.policy, SessionPolicy))
+        self._awaited["save"] = asked.correlation
+        begun = effects.JournalEntry(
+            repository=record.repository,
+            session=record.sid,
+            type="session",
+            at=report.at,
+            data={
+                "goal": record.options.goal,
+                "chain": [str(target) for target in record.options.chain],
+                "branch": record.branch,
+                "worktree": record.worktree,
+                "base": record.base_commit,
+                "carriedFiles": report.carried_files,
+                "notes": list(report.notes),
+            },
+        )
+        self._carry_out([asks.Record(entries=(begun,)), *self._rules.opened(report.at)])
+
+    def receive_Recover(self, message: Recover, sender: Address) -> None:
+        """A session of an earlier life, or after a crash of this actor."""
+        self._recovering = message
+        self.want(effects.LoadSession(key="load", sid=message.sid, repository=message.repository))
+
+    def receive_SessionLoaded(self, report: reports.SessionLoaded, sender: Address) -> None:
+        """Go on from where the record stands."""
+        if self._recovering is None or self._rules is not None:
+            return
+        policy = from_wire(self._recovering.policy, SessionPolicy)
+        self._rules = Session(report.record, report.facts, policy)
+        self._carry_out(self._rules.recovered(report.places, report.at))
+        queued, self._queued = self._queued, []
+        for message in queued:
+            self.receive_CommandSession(message, self.wires.supervisor)
+
+    # -- commands ----------------------------------------------------------------------------
+
+    def receive_CommandSession(self, message: CommandSession, sender: Address) -> None:
+        """A person or program asks."""
+        if self._rules is None:
+            self._queued.append(message)
+            return
+        answer, outputs = self._rules.command(message.command)
+        if isinstance(answer, Pending):
+            self._awaited[answer.key] = message.correlation
+        else:
+            self.send(self.wires.facade, Answered(correlation=message.correlation, answer=answer))
+        self._carry_out(outputs)
+
+    def receive_ApprovalDecided(self, message: ApprovalDecided, sender: Address) -> None:
+        """The desk has an answer."""
+        if self._rules is not None:
+            rules = self._rules
+            self._carry_out(
+                rules.approval_decided(message.run, message.request_id, message.allowed, message.note)
+            )
+
+    # -- from the adapter --------------------------------------------------------------------
+
+    def receive_Observe(self, message: Observe, sender: Address) -> None:
+        """Events of the current run."""
+        if self._rules is not None and message.run == self._adapter_run:
+            self._carry_out(self._rules.observed(message.events, known=message.known))
+
+    def receive_CaughtUp(self, message: CaughtUp, sender: Address) -> None:
+        """All that was known has been read again."""
+        if self._rules is not None and message.run == self._adapter_run:
+            self._carry_out(self._rules.caught_up(message.at))
+
+    def receive_SafePointReached(self, message: SafePointReached, sender: Address) -> None:
+        """No tool call is open."""
+        if self._rules is not None:
+            self._carry_out(self._rules.safe_point(message.run, message.at))
+
+    def receive_Said(self, message: Said, sender: Address) -> None:
+        """The agent has the message."""
+        if self._rules is not None:
+            self._carry_out(self._rules.said(message.key, message.at))
+
+    def receive_SayRefused(self, message: SayRefused, sender: Address) -> None:
+        """The agent takes no message now."""
+        if self._rules is not None and message.run == self._adapter_run:
+            self._carry_out(self._rules.say_refused(message.text, message.at))
+
+    def receive_InterruptRefused(self, message: InterruptRefused, sender: Address) -> None:
+        """Only signals can stop this agent."""
+        if self._rules is not None:
+            self._carry_out(self._rules.interrupt_refused(message.at))
+
+    # -- reports -----------------------------------------------------------------------------
+
+    def receive_other(self, message: Any, sender: Address) -> None:
+        """Reports go to the rules as they are."""
+        if not isinstance(message, _REPORTS):
+            super().receive_other(message, sender)
+            return
+        if self._rules is None:
+            self._failed_to_begin(message)
+            return
+        self._answer_awaited(message)
+        self._carry_out(self._rules.report(message))
+
+    def _failed_to_begin(self, report: reports.Report) -> None:
+        if not isinstance(report, reports.EffectFailed):
+            return
+        refused = Refused(code=report.code, message=report.message, hint=report.hint)
+        waiting = [self._creating.correlation] if self._creating else []
+        waiting += [message.correlation for message in self._queued]
+        for correlation in waiting:
+            self.send(self.wires.facade, Answered(correlation=correlation, answer=refused))
+        self.send(self.myAddress, ActorExitRequest())
+
+    def _answer_awaited(self, report: reports.Report) -> None:
+        correlation = self._awaited.pop(report.key, None)
+        if correlation is None or self._rules is None:
+            return
+        match report:
+            case reports.EffectFailed():
+                answer: Accepted | Refused = Refused(
+                    code=report.code, message=report.message, hint=report.hint
+                )
+            case reports.SessionMerged():
+                data = {"branch": report.branch, "commit": report.commit, "files": report.files}
+                answer = Accepted(data=data)
+            case reports.SessionDiscarded():
+                answer = Accepted(data={"keptAs": report.kept_as, "hint": report.hint})
+            case _:
+                record = self._rules.record
+                answer = Accepted(
+                    data={
+                        "sessionId": record.sid,
+                        "worktree": record.worktree,
+                        "branch": record.branch,
+                        "notes": list(record.notes),
+                    }
+                )
+        self.send(self.wires.facade, Answered(correlation=correlation, answer=answer))
+
+    # -- outputs -----------------------------------------------------------------------------
+
+    def _carry_out(self, outputs: Outputs) -> None:
+        for output in outputs:
+            if isinstance(output, _EFFECTS):
+                self.want(output)
+            elif isinstance(output, asks.AttachRun):
+                self._attach(output)
+            elif isinstance(output, _TO_ADAPTER):
+                if self._adapter is not None and output.run == self._adapter_run:
+                    self.send(self._adapter, output)
+                    if isinstance(output, asks.DetachRun):
+                        self._retire_adapter()
+            elif isinstance(output, _TO_POOL):
+                self.send(self.wires.pool, output)
+            elif isinstance(output, _TO_DESK):
+                self.send(self.wires.desk, output)
+            else:
+                self.send(self.wires.journal, output)
+        if outputs and self._rules is not None:
+            changed = SessionChanged(record=self._rules.record, live=self._rules.live_state)
+            self.send(self.wires.supervisor, changed)
+
+    def _attach(self, ask: asks.AttachRun) -> None:
+        self._retire_adapter()
+        self._adapter = self.createActor(AdapterActor)
+        self._adapter_run = ask.run
+        wires = self.wires
+        name = f"{wires.name}/run-{ask.run}"
+        wiring = Wiring(
+            name=name, supervisor=self.myAddress, port=wires.port, facade=wires.facade, journal=wires.journal
+        )
+        self.send(self._adapter, wiring)
+        self.send(self._adapter, ask)
+
+    def receive_ActorCrashed(self, message: Any, sender: Address) -> None:
+        """The adapter crashed: this session starts again from the store, adapter and all."""
+        raise RuntimeError(f"{message.name} crashed on {message.message}")
+
+    def _retire_adapter(self) -> None:
+        if self._adapter is not None:
+            self.send(self._adapter, ActorExitRequest())
+            self._adapter = None

@@ -1,0 +1,185 @@
+"""The SessionSupervisor: one SessionActor a session, restarted from the store when it crashes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from attrs import define, evolve, field
+
+from relay.actors.base import Address, RelayActor
+from relay.actors.messages import (
+    ActorCrashed,
+    Answered,
+    Begin,
+    CommandSession,
+    CreateSession,
+    DescribeSessions,
+    Recover,
+    SessionChanged,
+    TreeNode,
+)
+from relay.actors.session import SessionActor
+from relay.actors.supervision import GiveUp, RestartCounter
+from relay.core import asks, effects, reports
+from relay.core.commands import Accepted
+from relay.core.fsm import State
+from relay.core.wire import to_wire
+
+
+@define
+class _Child:
+    address: Address
+    sid: str
+    repository: str
+    policy: Mapping[str, Any]
+    changed: SessionChanged | None = None
+    restarts: RestartCounter = field(factory=RestartCounter)
+
+
+class SessionSupervisorActor(RelayActor):
+    """See the module."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._children: dict[str, _Child] = {}
+        self._policies: Mapping[str, Any] = {}
+        self._giving_up: dict[str, str] = {}
+
+    def receive_Begin(self, message: Begin, sender: Address) -> None:
+        """Take up what was not over."""
+        self._policies = message.policies
+        self.want(effects.ListUnfinished(key="unfinished"))
+
+    def receive_UnfinishedListed(self, report: reports.UnfinishedListed, sender: Address) -> None:
+        """Sessions of an earlier life."""
+        for sid, repository in report.sessions:
+            if sid not in self._children:
+                self._recover(sid, repository, self._policies.get(repository, {}))
+        for problem in report.problems:
+            entry = effects.JournalEntry(
+                repository="", session="", type="unreadable_session", at=report.at, data={"problem": problem}
+            )
+            self.send(self.wires.journal, asks.Record(entries=(entry,)))
+
+    def receive_CreateSession(self, message: CreateSession, sender: Address) -> None:
+        """A new session."""
+        child = self._spawn(message.sid, message.repository, message.policy)
+        self.send(child.address, message)
+
+    def receive_CommandSession(self, message: CommandSession, sender: Address) -> None:
+        """For one session; one that is over gets an actor again."""
+        child = self._children.get(message.sid)
+        if child is None:
+            policy = self._policies.get(message.repository, {})
+            child = self._recover(message.sid, message.repository, policy)
+        self.send(child.address, message)
+
+    def receive_DescribeSessions(self, message: DescribeSessions, sender: Address) -> None:
+        """The live view."""
+        views = [
+            {**to_wire(child.changed.record), "live": dict(child.changed.live)}
+            for child in self._children.values()
+            if child.changed is not None
+        ]
+        answer = Accepted(data={"sessions": views})
+        self.send(self.wires.facade, Answered(correlation=message.correlation, answer=answer))
+
+    def receive_SessionChanged(self, message: SessionChanged, sender: Address) -> None:
+        """What a session now is."""
+        child = self._children.get(message.record.sid)
+        if child is not None:
+            child.changed = message
+
+    def receive_ActorCrashed(self, message: ActorCrashed, sender: Address) -> None:
+        """Restart from the store, or end that session as FAILED; its siblings never notice."""
+        child = self._children.get(message.name)
+        if child is None:
+            return
+        decision = child.restarts.crashed(message.at)
+        last = message.trace.strip().rpartition("\n")[2]
+        data = {"actor": message.name, "message": message.message, "error": last}
+        if isinstance(decision, GiveUp):
+            data["givenUp"] = f"after {decision.restarts} restarts"
+            self._giving_up[child.sid] = last
+            self.want(effects.LoadSession(key=child.sid, sid=child.sid, repository=child.repository))
+        else:
+            when = message.at + timedelta(seconds=decision.delay)
+            self.want(effects.SetTimer(key=f"restart:{child.sid}", at=when))
+        entry = effects.JournalEntry(
+            repository=child.repository, session=child.sid, type="actor_crashed", at=message.at, data=data
+        )
+        self.send(self.wires.journal, asks.Record(entries=(entry,), sync=True))
+
+    def receive_TimerFired(self, report: reports.TimerFired, sender: Address) -> None:
+        """A restart is due."""
+        child = self._children.get(report.key.partition(":")[2])
+        if child is not None:
+            restarts = child.restarts
+            self._recover(child.sid, child.repository, child.policy).restarts = restarts
+
+    def receive_SessionLoaded(self, report: reports.SessionLoaded, sender: Address) -> None:
+        """A session that keeps crashing: FAILED with the reason, and nothing of it left alive."""
+        reason = self._giving_up.pop(report.record.sid, None)
+        if reason is None:
+            return
+        record = evolve(
+            report.record,
+            state=State.FAILED,
+            end_reason=f"Relay's own session actor keeps failing: {reason}",
+            updated_at=report.at,
+        )
+        self.want(effects.SaveSession(key="save", record=record))
+        run = record.run
+        if run is not None and run.ended_at is None:
+            end = effects.EndChild(
+                key=f"end:{record.sid}", record=record, run=run.number, target=run.target, idle=False
+            )
+            self.want(end)
+        child = self._children[record.sid]
+        child.changed = SessionChanged(record=record, live={})
+
+    def receive_other(self, message: Any, sender: Address) -> None:
+        """Reports of the last rites need no answer."""
+        if not isinstance(message, reports.SessionSaved | reports.ChildGone | reports.EffectFailed):
+            super().receive_other(message, sender)
+
+    def tree(self) -> TreeNode:
+        """This part of the live tree."""
+        children = tuple(_node(child) for child in self._children.values())
+        return TreeNode(name="sessions", state=f"{len(children)}", children=children)
+
+    def receive_DescribeTree(self, message: Any, sender: Address) -> None:
+        """This part of the live tree, to the root."""
+        self.send(sender, self.tree())
+
+    def _spawn(self, sid: str, repository: str, policy: Mapping[str, Any]) -> _Child:
+        address = self.createActor(SessionActor)
+        wires = self.wires
+        wiring = evolve(wires, name=sid, supervisor=self.myAddress)
+        self.send(address, wiring)
+        child = _Child(address=address, sid=sid, repository=repository, policy=policy)
+        self._children[sid] = child
+        return child
+
+    def _recover(self, sid: str, repository: str, policy: Mapping[str, Any]) -> _Child:
+        child = self._spawn(sid, repository, policy)
+        self.send(child.address, Recover(sid=sid, repository=repository, policy=policy, at=self.now))
+        return child
+
+    def child_exited(self, address: Address) -> None:
+        """A session that could not begin has no actor any more."""
+        for sid, child in tuple(self._children.items()):
+            if child.address == address and child.changed is None and not child.restarts.crashes:
+                del self._children[sid]
+
+
+def _node(child: _Child) -> TreeNode:
+    if child.changed is None:
+        return TreeNode(name=child.sid, state="starting")
+    record = child.changed.record
+    run = record.run
+    live = child.changed.live.get("alive", False)
+    inner = (TreeNode(name=f"run-{run.number}", state=str(run.target)),) if run and live else ()
+    return TreeNode(name=child.sid, state=record.state, children=inner)

@@ -1,0 +1,64 @@
+"""What the routes work with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+from attrs import frozen
+
+from relay.actors.facade import Facade
+from relay.api.auth import Gatekeeper
+from relay.api.stream import EventStream
+from relay.core.record import SessionRecord
+from relay.store.places import StatePlaces
+
+
+class WorkReader(Protocol):
+    """Reads a session's work; provided by the daemon, since git is not the API's business."""
+
+    async def diff(self, record: SessionRecord) -> Mapping[str, Any]:
+        """The session's work since its base: `{stat, files, patch}`."""
+
+    async def commits(self, record: SessionRecord) -> list[Mapping[str, Any]]:
+        """The session branch's commits since its base, newest first."""
+
+
+class ProviderReader(Protocol):
+    """Looks at the providers on this machine; provided by the daemon."""
+
+    async def providers(self, repository: Path | None) -> list[Mapping[str, Any]]:
+        """`{name, displayName, program, installed, version, enabled, accounts}` each."""
+
+
+@frozen(kw_only=True)
+class ApiContext:
+    """See the module.
+
+    Args:
+        facade: requests to the actors.
+        places: the user's state folder.
+        signing_key: to verify contracts and audit logs.
+        stream: durable events.
+        gatekeeper: who may come in.
+        clock: the present instant.
+        work: reads of a session's work.
+        machine: reads of the providers.
+        provider_names: every provider Relay knows, in the default order.
+        config_dir: folder of the user's own relay.toml.
+        stop: ends the daemon.
+    """
+
+    facade: Facade
+    places: StatePlaces
+    signing_key: bytes
+    stream: EventStream
+    gatekeeper: Gatekeeper
+    clock: Callable[[], datetime]
+    work: WorkReader
+    machine: ProviderReader
+    provider_names: tuple[str, ...]
+    config_dir: Path
+    stop: Callable[[], None]

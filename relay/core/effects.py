@@ -1,0 +1,313 @@
+"""What the rules want done in the world, as values.
+
+An actor sends one of these to the effects port together with its own address; the answer is a report
+of `relay.core.reports` with the same `key`. Every effect is idempotent: asked for again after a crash,
+it finds what is already done. `key` is unique among what an actor has under way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from attrs import field, frozen
+
+from relay.core.chain import Target
+from relay.core.contract import Contract
+from relay.core.events import Place
+from relay.core.record import Options, SessionRecord
+
+
+@frozen(kw_only=True)
+class WriteLine:
+    """One line for a child's stdin, known by its key (see `providers.protocol.Write`)."""
+
+    key: str
+    line: str
+
+
+@frozen(kw_only=True)
+class PrepareWorktree:
+    """Look at the repository and make the session's worktree. -> WorktreePrepared."""
+
+    key: str
+    sid: str
+    repository: str
+    options: Options
+
+
+@frozen(kw_only=True)
+class SaveSession:
+    """Put the record on disk. -> SessionSaved."""
+
+    key: str
+    record: SessionRecord
+
+
+@frozen(kw_only=True)
+class LoadSession:
+    """Read the record, the facts and the last journaled places of a session. -> SessionLoaded."""
+
+    key: str
+    sid: str
+    repository: str
+
+
+@frozen(kw_only=True)
+class Opening:
+    """What the next agent is told.
+
+    Args:
+        text: the first message when there is no contract: the task itself.
+        contract_id: verify this contract and tell its brief instead.
+        resume_native: try the provider's own resume of this native session first.
+        resume_from: the target whose session that is.
+        postscript: user messages that no agent has received yet.
+    """
+
+    text: str = ""
+    contract_id: str = ""
+    resume_native: str = ""
+    resume_from: Target | None = None
+    postscript: tuple[str, ...] = ()
+
+
+@frozen(kw_only=True)
+class StartChild:
+    """Verify what is injected, then start run `run` unless it is alive already. -> ChildStarted."""
+
+    key: str
+    record: SessionRecord
+    run: int
+    target: Target
+    opening: Opening
+
+
+@frozen(kw_only=True)
+class FollowChild:
+    """Deliver the run's output to the asking actor until it has ended.
+    -> RunOpened, OutputRead..., ChildEnded."""
+
+    key: str
+    record: SessionRecord
+    run: int
+
+
+@frozen(kw_only=True)
+class StopFollowing:
+    """Stop delivering the run's output. No answer."""
+
+    key: str
+    follow_key: str
+
+
+@frozen(kw_only=True)
+class WriteChild:
+    """Write lines to the child's stdin, each at most once. -> ChildWritten."""
+
+    key: str
+    record: SessionRecord
+    run: int
+    lines: tuple[WriteLine, ...]
+
+
+@frozen(kw_only=True)
+class EndChild:
+    """Leave nothing of the run alive. `idle`: between turns, so an end of input may do. -> ChildGone."""
+
+    key: str
+    record: SessionRecord
+    run: int
+    target: Target
+    idle: bool
+
+
+@frozen(kw_only=True)
+class SealRun:
+    """Rewrite the finished run's output files in redacted form. No answer."""
+
+    key: str
+    record: SessionRecord
+    run: int
+
+
+@frozen(kw_only=True)
+class TakeSnapshot:
+    """Commit the worktree on the session's branch. -> SnapshotTaken."""
+
+    key: str
+    record: SessionRecord
+    number: int
+    message: str
+
+
+@frozen(kw_only=True)
+class SealContract:
+    """Sign the contract, render nothing anew, write both files. -> ContractSealed."""
+
+    key: str
+    record: SessionRecord
+    contract: Contract
+
+
+@frozen(kw_only=True)
+class RunVerify:
+    """Run the acceptance commands in the worktree. -> VerifyDone."""
+
+    key: str
+    record: SessionRecord
+    commands: tuple[str, ...]
+    timeout: float
+
+
+@frozen(kw_only=True)
+class SetTimer:
+    """Report back at a wall-clock instant (plus up to `jitter` seconds). Replaces one of the same key.
+    -> TimerFired."""
+
+    key: str
+    at: datetime
+    jitter: float = 0.0
+
+
+@frozen(kw_only=True)
+class CancelTimer:
+    """Forget a timer. No answer."""
+
+    key: str
+
+
+@frozen(kw_only=True)
+class MergeSession:
+    """Merge the session's branch into the user's checkout. -> SessionMerged."""
+
+    key: str
+    record: SessionRecord
+
+
+@frozen(kw_only=True)
+class DiscardSession:
+    """Remove the session's worktree and branch. -> SessionDiscarded."""
+
+    key: str
+    record: SessionRecord
+    force: bool = False
+
+
+@frozen(kw_only=True)
+class JournalEntry:
+    """One line of a repository's audit log.
+
+    Args:
+        repository: root of the user's checkout, or "" for the daemon's own log.
+        session: the session, or "".
+        type: the event's type on the wire ("agent_event", "fsm", "quota", ...).
+        data: JSON values.
+        seq: number of the event in this user's stream; 0 until the journal assigns it.
+        at: when it happened.
+    """
+
+    repository: str
+    session: str
+    type: str
+    at: datetime
+    data: Mapping[str, Any] = field(factory=dict)
+    seq: int = 0
+
+
+@frozen(kw_only=True)
+class AppendAudit:
+    """Append to the audit logs, in order. `sync`: flush to the disk. -> AuditAppended."""
+
+    key: str
+    entries: tuple[JournalEntry, ...]
+    sync: bool
+
+
+@frozen(kw_only=True)
+class ReserveSequence:
+    """Reserve a block of event numbers. -> SequenceReserved."""
+
+    key: str
+    count: int
+
+
+@frozen(kw_only=True)
+class Broadcast:
+    """Hand durable events to whoever listens. No answer."""
+
+    key: str
+    entries: tuple[JournalEntry, ...]
+
+
+@frozen(kw_only=True)
+class SaveBreakers:
+    """Put the providers' breakers on disk. No answer on success."""
+
+    key: str
+    breakers: tuple[tuple[str, Mapping[str, Any]], ...]
+
+
+@frozen(kw_only=True)
+class LoadBreakers:
+    """Read the providers' breakers as an earlier life left them. -> BreakersLoaded."""
+
+    key: str
+
+
+@frozen(kw_only=True)
+class EndDaemon:
+    """End the daemon with a failure: its own machinery keeps failing. No answer."""
+
+    key: str
+    reason: str
+
+
+@frozen(kw_only=True)
+class ListUnfinished:
+    """Find the sessions that were not over when the daemon ended. -> UnfinishedListed."""
+
+    key: str
+
+
+@frozen(kw_only=True)
+class LastPlaces:
+    """How far a run's streams have been journaled; events up to there are known already."""
+
+    places: tuple[Place, ...] = ()
+
+    def known(self, place: Place) -> bool:
+        """The event at this place is in the log."""
+        return any(
+            (last.run, last.stream) == (place.run, place.stream)
+            and (place.offset, place.index) <= (last.offset, last.index)
+            for last in self.places
+        )
+
+
+Effect = (
+    PrepareWorktree
+    | SaveSession
+    | LoadSession
+    | StartChild
+    | FollowChild
+    | StopFollowing
+    | WriteChild
+    | EndChild
+    | SealRun
+    | TakeSnapshot
+    | SealContract
+    | RunVerify
+    | SetTimer
+    | CancelTimer
+    | MergeSession
+    | DiscardSession
+    | AppendAudit
+    | ReserveSequence
+    | Broadcast
+    | SaveBreakers
+    | LoadBreakers
+    | EndDaemon
+    | ListUnfinished
+)

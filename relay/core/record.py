@@ -1,0 +1,171 @@
+"""What a session is, durably: the content of fsm.json.
+
+Owned by the session rules, saved before a state is entered, read by the API and at a restart.
+Everything a restarted daemon needs stands here or can be read from the run folders and the audit log.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from attrs import frozen
+
+from relay.core.chain import Target
+from relay.core.fsm import TERMINAL, State
+
+FORMAT_VERSION = 1
+
+
+@frozen(kw_only=True)
+class Options:
+    """What the user asked for when the session was created.
+
+    Args:
+        goal: the task, as typed.
+        chain: providers and accounts in the user's order.
+        allow: "ask", "edits" or "all".
+        verify: acceptance commands, run by the shell in the worktree.
+        verify_timeout: seconds for each of them.
+        threshold: fraction of a quota window (0 to 1) at which to hand off before the wall.
+        max_handoffs: how often the session may change agents.
+        carry: take the checkout's uncommitted changes along.
+        in_place: work in the user's own folder instead of a worktree.
+        model: model name for every provider, or "".
+        pause_deadline: seconds a running tool call is waited for before a handoff forces.
+        heartbeat: seconds until a started agent must have shown a sign of life.
+        max_file_mb: larger files stay out of snapshots.
+        task_id: the user's or pipeline's name for the task.
+    """
+
+    goal: str
+    chain: tuple[Target, ...]
+    allow: str = "edits"
+    verify: tuple[str, ...] = ()
+    verify_timeout: float = 900.0
+    threshold: float = 0.85
+    max_handoffs: int = 8
+    carry: bool = True
+    in_place: bool = False
+    model: str = ""
+    pause_deadline: float = 30.0
+    heartbeat: float = 120.0
+    max_file_mb: int = 50
+    task_id: str = ""
+
+
+@frozen(kw_only=True)
+class Run:
+    """One child process of the session.
+
+    Args:
+        number: from 1; names the run folder.
+        target: whose login.
+        native_id: the provider's own session id, once it named it.
+        native_resume: the run resumed the provider's own session rather than reading a brief.
+        started_at: when its child was started, if it was.
+        ended_at: when its child was gone.
+        status: the child's exit status, if known.
+        tokens: tokens it spent.
+        told: how many of the session's waiting replies its first message holds.
+        why_ended: one line.
+    """
+
+    number: int
+    target: Target
+    native_id: str = ""
+    native_resume: bool = False
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    status: int | None = None
+    tokens: int = 0
+    told: int = 0
+    why_ended: str = ""
+
+
+@frozen(kw_only=True)
+class SessionRecord:
+    """The whole durable state of a session.
+
+    Args:
+        sid: "s-" and letters and digits.
+        repository: root of the user's checkout, absolute.
+        worktree: where the agents work, absolute.
+        branch: the session's branch, "" without a repository.
+        base_commit: what the work is measured against (the carried commit, if changes were carried).
+        notes: what preparing the worktree had to say.
+        state: of the state machine.
+        runs: every child so far; the last one is the current.
+        handoffs: how often the session has changed agents.
+        reason: why the handoff under way, or the last one, was begun.
+        snapshots: how many snapshots were taken.
+        snapshot_commit: the newest one.
+        contract_id: the newest contract.
+        hold: wait until a person resumes.
+        wake_at: when a wait is over by itself.
+        wait_reason: why it waits, for people.
+        in_place_retry: the agent stayed up and is asked again at `wake_at`.
+        attempts: failures in a row that were answered by asking again.
+        prefer: the target the user or a retry named for the next run.
+        insist: the user named `prefer`, so it is tried whatever its breaker says.
+        fresh: the next run must not resume a native session.
+        skipped: targets that could not be started in this round of dispatching.
+        replies: user messages that no agent has received yet.
+        verify_failures: verify runs in a row that failed.
+        nudges: how often an agent with open tasks was asked to go on.
+        verified: True when the acceptance commands passed on the final work; None without commands.
+        ending: the terminal trigger being carried out ("stop"), so that a crash does not forget it.
+        end_reason: why the session ended, for people.
+        fidelity: score of each contract so far (0 to 1).
+        merged_into: branch the work was merged into, if it was.
+        discarded: the worktree and branch were removed.
+    """
+
+    sid: str
+    repository: str
+    worktree: str
+    branch: str
+    options: Options
+    created_at: datetime
+    updated_at: datetime
+    state: State = State.DISPATCHED
+    base_commit: str = ""
+    notes: tuple[str, ...] = ()
+    runs: tuple[Run, ...] = ()
+    handoffs: int = 0
+    reason: str = ""
+    snapshots: int = 0
+    snapshot_commit: str = ""
+    contract_id: str = ""
+    hold: bool = False
+    wake_at: datetime | None = None
+    wait_reason: str = ""
+    in_place_retry: bool = False
+    attempts: int = 0
+    prefer: Target | None = None
+    insist: bool = False
+    fresh: bool = False
+    skipped: tuple[Target, ...] = ()
+    replies: tuple[str, ...] = ()
+    verify_failures: int = 0
+    nudges: int = 0
+    verified: bool | None = None
+    ending: str = ""
+    end_reason: str = ""
+    fidelity: tuple[float, ...] = ()
+    merged_into: str = ""
+    discarded: bool = False
+
+    @property
+    def ended(self) -> bool:
+        """The session is over."""
+        return self.state in TERMINAL
+
+    @property
+    def run(self) -> Run | None:
+        """The current run."""
+        return self.runs[-1] if self.runs else None
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of all runs."""
+        return sum(run.tokens for run in self.runs)

@@ -1,0 +1,153 @@
+"""The session rules' ground: the record, transitions that are saved before they are entered, the log."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from datetime import datetime
+from typing import Any
+
+from attrs import evolve
+
+from relay.core import asks, effects, reports
+from relay.core.chain import Target, candidates
+from relay.core.facts import SessionFacts
+from relay.core.fsm import TERMINAL, State, Step, Trigger, advance
+from relay.core.record import Run, SessionRecord
+from relay.core.session_live import LiveRun, Move, Outputs, SessionPolicy
+
+
+class SessionBase(ABC):
+    """See the module.
+
+    Args:
+        record: the durable state.
+        facts: what has been learnt from the agents' events so far.
+        policy: the repository's settings.
+    """
+
+    def __init__(self, record: SessionRecord, facts: SessionFacts, policy: SessionPolicy) -> None:
+        self.record = record
+        self.facts = facts
+        self.policy = policy
+        self._live = LiveRun()
+        self._places = effects.LastPlaces()
+        self._saving: Move | None = None
+        self._later: deque[tuple[Trigger, datetime, dict[str, Any]]] = deque()
+        self._snapshot: reports.SnapshotTaken | None = None
+        self._verifying = False
+        self._merging = False
+        self._fidelity = 0.0
+
+    def _fire(self, trigger: Trigger, at: datetime, **changes: Any) -> Outputs:
+        if self._saving is not None:
+            self._later.append((trigger, at, changes))
+            return []
+        move = advance(self.record.state, trigger)
+        if move is None:
+            return []
+        state, steps = move
+        record = evolve(self.record, state=state, updated_at=at, **changes)
+        self._saving = Move(record=record, steps=steps, trigger=trigger)
+        return [effects.SaveSession(key="save", record=record)]
+
+    def _saved(self, at: datetime) -> Outputs:
+        move, self._saving = self._saving, None
+        if move is None:
+            return []
+        before, self.record = self.record.state, move.record
+        outputs: Outputs = [
+            asks.Record(entries=(self._fsm_entry(before, move, at),), sync=True),
+        ]
+        for step in move.steps:
+            outputs += self._take(step, at)
+        if self.record.ended:
+            outputs += self._seal_runs()
+        while self._later and self._saving is None:
+            trigger, when, changes = self._later.popleft()
+            outputs += self._fire(trigger, when, **changes)
+        return [*outputs, *self._settle(at)]
+
+    def _fsm_entry(self, before: State, move: Move, at: datetime) -> effects.JournalEntry:
+        run = move.record.run
+        return self._entry(
+            at,
+            "fsm",
+            {
+                "from": before,
+                "to": move.record.state,
+                "trigger": move.trigger,
+                "reason": move.record.reason,
+                "run": run.number if run else 0,
+                "target": str(run.target) if run else "",
+                "waitReason": move.record.wait_reason if move.record.state is State.WAITING else "",
+                "wakeAt": move.record.wake_at.isoformat() if move.record.wake_at else None,
+                "endReason": move.record.end_reason,
+                "snapshot": move.record.snapshot_commit,
+                "contract": move.record.contract_id,
+            },
+        )
+
+    def _change(self, **changes: Any) -> None:
+        """Change fields that are no transition, also in the record being saved."""
+        self.record = evolve(self.record, **changes)
+        if self._saving is not None:
+            self._saving = evolve(self._saving, record=evolve(self._saving.record, **changes))
+
+    def _change_run(self, number: int, **changes: Any) -> None:
+        def changed(runs: tuple[Run, ...]) -> tuple[Run, ...]:
+            return tuple(evolve(run, **changes) if run.number == number else run for run in runs)
+
+        self.record = evolve(self.record, runs=changed(self.record.runs))
+        if self._saving is not None:
+            record = evolve(self._saving.record, runs=changed(self._saving.record.runs))
+            self._saving = evolve(self._saving, record=record)
+
+    def _persist(self) -> Outputs:
+        """Save changes that are no transition; a transition under way carries them along."""
+        record = self._saving.record if self._saving else self.record
+        return [effects.SaveSession(key="save" if self._saving else "persist", record=record)]
+
+    def _target(self) -> Target:
+        run = self.record.run
+        return run.target if run else self.record.options.chain[0]
+
+    def _has_fallback(self) -> bool:
+        if self.record.handoffs >= self.record.options.max_handoffs:
+            return False
+        return bool(candidates(self.record.options.chain, self._target()))
+
+    def _entry(self, at: datetime, kind: str, data: dict[str, Any]) -> effects.JournalEntry:
+        return effects.JournalEntry(
+            repository=self.record.repository, session=self.record.sid, type=kind, at=at, data=data
+        )
+
+    def _note(self, at: datetime, kind: str, data: dict[str, Any]) -> Outputs:
+        return [asks.Record(entries=(self._entry(at, kind, data),))]
+
+    @property
+    def live_state(self) -> dict[str, Any]:
+        """What clients may want to know beside the record."""
+        return {
+            "alive": self._live.alive,
+            "turnOpen": self._live.turn_open,
+            "verifying": self._verifying,
+            "openPermissions": len(self._live.permissions),
+            "terminal": self.record.state in TERMINAL,
+        }
+
+    @abstractmethod
+    def _take(self, step: Step, at: datetime) -> Outputs:
+        """Do a step of the state that was entered."""
+
+    @abstractmethod
+    def _settle(self, at: datetime) -> Outputs:
+        """Act on what has been seen, once no transition is under way."""
+
+    @abstractmethod
+    def _seal_runs(self) -> Outputs:
+        """Have the output of finished runs rewritten in redacted form."""
+
+    @abstractmethod
+    def _answer(self, request_id: str, allowed: bool, note: str) -> Outputs:
+        """Answer a permission request that is open."""

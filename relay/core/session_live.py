@@ -1,0 +1,72 @@
+"""What the session rules keep of the current run in memory, and the settings they follow."""
+
+from __future__ import annotations
+
+from attrs import define, field, frozen
+
+from relay.core import asks, effects
+from relay.core.approval import ApprovalPolicy
+from relay.core.events import PermissionAsked, TurnEnded
+from relay.core.fsm import Step, Trigger
+from relay.core.record import SessionRecord
+from relay.core.retry import RetryPolicy
+
+Output = effects.Effect | asks.Ask
+Outputs = list[Output]
+
+
+@frozen(kw_only=True)
+class SessionPolicy:
+    """Settings that are the repository's rather than the session's.
+
+    Args:
+        declared_caps: (provider, tokens) that the user says a provider's quota is.
+    """
+
+    retry: RetryPolicy = field(factory=RetryPolicy)
+    approvals: ApprovalPolicy = field(factory=ApprovalPolicy)
+    declared_caps: tuple[tuple[str, int], ...] = ()
+
+
+@define
+class LiveRun:
+    """What is known of the current run while it runs; rebuilt by reading its output again.
+
+    Args:
+        attached: an adapter follows it.
+        alive: its CLI runs.
+        gone: nothing of it is alive.
+        turn_open: the agent works on a message.
+        seen_life: it has given a sign of life.
+        turn_end: a turn's end that has not been acted on.
+        permissions: requests that wait for an answer, by the provider's id.
+        quota_told: the threshold has been acted on.
+        ending: it is being ended.
+        gate_open: a safe point is awaited.
+        interrupting: the end of an interrupted turn is awaited.
+        said_in_turn: a message was said in mid-turn; the agent may take it up in a turn of its own.
+    """
+
+    attached: bool = False
+    alive: bool = False
+    gone: bool = True
+    turn_open: bool = False
+    seen_life: bool = False
+    turn_end: TurnEnded | None = None
+    tokens: int = 0
+    native_id: str = ""
+    permissions: dict[str, PermissionAsked] = field(factory=dict)
+    quota_told: bool = False
+    ending: bool = False
+    gate_open: bool = False
+    interrupting: bool = False
+    said_in_turn: bool = False
+
+
+@frozen(kw_only=True)
+class Move:
+    """A transition that is being saved."""
+
+    record: SessionRecord
+    steps: tuple[Step, ...]
+    trigger: Trigger

@@ -1,0 +1,254 @@
+"""The session rules on what came of effects, and how a session begins or is taken up again."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from attrs import evolve
+
+from relay.core import asks, effects, reports
+from relay.core.fsm import State, Step, Trigger, redo
+from relay.core.record import Run
+from relay.core.session_live import Move, Outputs
+from relay.core.session_turns import SessionTurns
+
+SAVE_RETRY_SECONDS = 5.0
+EFFECT_RETRY_SECONDS = 30.0
+
+
+class SessionReports(SessionTurns):
+    """See the module."""
+
+    def opened(self, at: datetime) -> Outputs:
+        """A new session whose worktree stands: save it and look for its first agent."""
+        self._saving = Move(record=self.record, steps=(Step.CHOOSE_TARGET,), trigger=Trigger.WAKE)
+        return [effects.SaveSession(key="save", record=self.record)]
+
+    def recovered(self, places: effects.LastPlaces, at: datetime) -> Outputs:
+        """A session found on disk after a restart: do its state's steps again."""
+        self._places = places
+        outputs = self._note(at, "session", {"recovered": True, "state": self.record.state})
+        if self.record.ended:
+            return [*outputs, *self._seal_runs()]
+        run = self.record.run
+        if run is not None and self.record.state is not State.DISPATCHED:
+            self._live.gone = run.ended_at is not None
+            self._live.alive = not self._live.gone
+        for step in redo(self.record.state):
+            outputs += self._take(step, at)
+        if self.record.ending and not self._live.alive:
+            outputs += self._go_on_ending(at)
+        return outputs
+
+    def report(self, report: reports.Report) -> Outputs:
+        """What came of an effect."""
+        at = report.at
+        match report:
+            case reports.SessionSaved():
+                return self._saved(at) if report.key == "save" else []
+            case reports.TargetChosen():
+                return self._chosen(report)
+            case reports.ChildStarted():
+                return self._started(report)
+            case reports.ChildEnded():
+                return self._ended(report)
+            case reports.ChildGone():
+                return self._gone(report)
+            case reports.SnapshotTaken():
+                return self._snapshot_taken(report)
+            case reports.ContractSealed():
+                data = {"id": report.contract_id, "path": report.path, "hfsScore": self._fidelity}
+                changes = {
+                    "contract_id": report.contract_id,
+                    "fidelity": (*self.record.fidelity, self._fidelity),
+                }
+                outputs = self._note(at, "contract", data)
+                return [*outputs, *self._fire(Trigger.CONTRACT_SEALED, at, **changes)]
+            case reports.VerifyDone():
+                return self._verified(report)
+            case reports.TimerFired():
+                return self._timer(report.key, at)
+            case reports.SessionMerged():
+                self._merging = False
+                self._change(merged_into=report.branch)
+                data = {"branch": report.branch, "commit": report.commit, "files": report.files}
+                return [*self._note(at, "merged", data), *self._persist()]
+            case reports.SessionDiscarded():
+                self._merging = False
+                self._change(discarded=True)
+                return [*self._note(at, "discarded", {"keptAs": report.kept_as}), *self._persist()]
+            case reports.EffectFailed():
+                return self._failed(report)
+        return []
+
+    def _chosen(self, report: reports.TargetChosen) -> Outputs:
+        at, record = report.at, self.record
+        if record.state is not State.ENVELOPE_BUILT:
+            return []
+        if record.ending:
+            return self._go_on_ending(at)
+        if report.target is None:
+            over = "; ".join(f"{target}: {why}" for target, why in report.passed_over)
+            wait = f"nobody to go on with now ({over})" if over else "nobody to go on with"
+            if record.reason:
+                wait = f"{wait}; {record.reason}"
+            hold = report.wake_at is None
+            return self._fire(
+                Trigger.HOLD, at, wake_at=report.wake_at, wait_reason=wait, hold=hold, skipped=()
+            )
+        before = record.run
+        run = Run(number=before.number + 1 if before else 1, target=report.target, told=len(record.replies))
+        if before and before.target.provider == run.target.provider and before.native_id and not record.fresh:
+            run = evolve(run, native_resume=True, native_id=before.native_id)
+        handed = before is not None and before.target != run.target
+        return self._fire(
+            Trigger.TARGET_CHOSEN,
+            at,
+            runs=(*record.runs, run),
+            handoffs=record.handoffs + (1 if handed else 0),
+            wake_at=None,
+            wait_reason="",
+        )
+
+    def _started(self, report: reports.ChildStarted) -> Outputs:
+        run = self.record.run
+        if run is None or run.number != report.run:
+            return []
+        self._live.alive, self._live.gone = True, False
+        self._live.native_id = report.native_id
+        data = {
+            "run": report.run,
+            "target": str(run.target),
+            "pid": report.pid,
+            "nativeResume": bool(report.native_id),
+            "drift": list(report.drift),
+            "notes": list(report.notes),
+        }
+        self._change_run(run.number, started_at=report.at, native_resume=bool(report.native_id))
+        outputs = self._note(report.at, "dispatched", data)
+        if self.record.ending:
+            self._live.turn_open = True
+            return [*outputs, *self._end_child(report.at)]
+        return [*outputs, *self._fire(Trigger.CHILD_STARTED, report.at)]
+
+    def _ended(self, report: reports.ChildEnded) -> Outputs:
+        run = self.record.run
+        if run is None or run.number != report.run:
+            return []
+        self._live.alive = False
+        self._live.turn_open = False
+        self._change_run(run.number, status=report.status)
+        outputs = self._note(report.at, "child_ended", {"run": report.run, "status": report.status})
+        if self.record.state in (State.RUNNING, State.RESUMING) and not self.record.ending:
+            return [*outputs, *self._settle(report.at)]
+        if self.record.state is State.PAUSING or self.record.ending:
+            return [*outputs, *self._end_child(report.at)]
+        return outputs
+
+    def _gone(self, report: reports.ChildGone) -> Outputs:
+        run = self.record.run
+        if run is None or run.number != report.run:
+            return []
+        at, live = report.at, self._live
+        live.alive, live.gone, live.ending, live.turn_open = False, True, False, False
+        self._places = effects.LastPlaces()
+        self._change_run(run.number, ended_at=at, status=report.status, why_ended=report.how)
+        outputs = self._note(
+            at, "child_gone", {"run": report.run, "how": report.how, "left": list(report.left)}
+        )
+        outputs.append(asks.DetachRun(run=report.run))
+        if report.left:
+            pids = ", ".join(str(pid) for pid in report.left)
+            reason = f"processes of {run.target} would not end: {pids}; end them by hand"
+            self._change(ending=Trigger.FAIL.value, end_reason=reason)
+        if self.record.ending or self.record.state is State.PAUSING:
+            return [*outputs, *self._take_snapshot()]
+        if self.record.state is State.RESUMING:
+            return [*outputs, *self._start_failed(at)]
+        return outputs
+
+    def _snapshot_taken(self, report: reports.SnapshotTaken) -> Outputs:
+        at = report.at
+        self._snapshot = report
+        number = max(self.record.snapshots, report.number) if report.made else self.record.snapshots
+        changes = {"snapshots": number, "snapshot_commit": report.commit}
+        outputs = self._note(
+            at,
+            "snapshot",
+            {
+                "number": report.number,
+                "commit": report.commit,
+                "made": report.made,
+                "files": len(report.changed),
+                "diffStat": report.diff_stat,
+                "leftOut": list(report.left_out),
+                "notes": list(report.notes),
+            },
+        )
+        if self.record.ending:
+            return [*outputs, *self._fire(Trigger(self.record.ending), at, **changes)]
+        if self.record.state is State.SNAPSHOTTED:
+            return [*outputs, *self._seal_contract(at)]
+        return [*outputs, *self._fire(Trigger.SNAPSHOT_TAKEN, at, **changes)]
+
+    def _timer(self, key: str, at: datetime) -> Outputs:
+        record = self.record
+        match key:
+            case "gate":
+                return self._pass_gate(at, forced=True)
+            case "interrupt" if self._live.interrupting:
+                return self._end_child(at)
+            case "heartbeat" if record.state is State.RESUMING and not self._live.seen_life:
+                seconds = round(record.options.heartbeat)
+                return self._end_failed_start(f"no sign of life within {seconds} s", at)
+            case "wake" if record.state is State.WAITING and not record.hold:
+                return self._wake(at)
+            case "settle":
+                return self._settle(at)
+            case "save-again" if self._saving is not None:
+                return [effects.SaveSession(key="save", record=self._saving.record)]
+            case "snapshot-again":
+                return self._take_snapshot()
+            case "seal-again" if record.state is State.SNAPSHOTTED:
+                return self._seal_contract(at)
+        return []
+
+    def _failed(self, report: reports.EffectFailed) -> Outputs:
+        at = report.at
+        data = {"effect": report.effect, "code": report.code, "message": report.message, "hint": report.hint}
+        outputs = self._note(at, "effect_failed", data)
+        later = at + timedelta(seconds=EFFECT_RETRY_SECONDS)
+        match report.effect:
+            case "SaveSession":
+                soon = at + timedelta(seconds=SAVE_RETRY_SECONDS)
+                return [*outputs, effects.SetTimer(key="save-again", at=soon)]
+            case "StartChild" if report.code == "integrity":
+                return [
+                    *outputs,
+                    *self._finish_undispatched(f"the contract is refused: {report.message}", at),
+                ]
+            case "StartChild":
+                self._live.gone = True
+                self._change(reason=f"{self._target()} could not be started: {report.message}")
+                if self.record.ending:
+                    return [*outputs, *self._take_snapshot()]
+                return [*outputs, *self._start_failed(at)]
+            case "TakeSnapshot":
+                self._change(wait_reason=f"the snapshot failed: {report.message}")
+                return [*outputs, effects.SetTimer(key="snapshot-again", at=later)]
+            case "SealContract":
+                self._change(wait_reason=f"the contract could not be written: {report.message}")
+                return [*outputs, effects.SetTimer(key="seal-again", at=later)]
+            case "RunVerify":
+                self._verifying = False
+                reason = f"the acceptance commands could not be run: {report.message}"
+                return [*outputs, *self._hand_off(reason, at, hold=True, prefer=self._target())]
+            case "EndChild":
+                self._live.ending = False
+                return [
+                    *outputs,
+                    *self._finish(Trigger.FAIL, f"the agent would not end: {report.message}", at),
+                ]
+            case "MergeSession" | "DiscardSession":
+                self._merging = False
+        return outputs

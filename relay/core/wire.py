@@ -1,0 +1,115 @@
+"""How values look as JSON: the one converter of the domain.
+
+Used for fsm.json, the audit log, the API and the journal. Names are camelCase on the wire; instants
+are ISO 8601 with their zone; fields that hold their default are left out; an event carries its `kind`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, TypeVar, get_args
+
+import attrs
+from cattrs import Converter
+from cattrs.errors import BaseValidationError
+from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
+from cattrs.v import transform_error
+
+from relay.core.chain import Target, parse_target
+from relay.core.events import AgentEvent, Observed, Place
+from relay.errors import ConfigError
+
+T = TypeVar("T")
+
+EVENT_TYPES: dict[str, type[Any]] = {kind.kind: kind for kind in get_args(AgentEvent)}
+
+
+def camel(name: str) -> str:
+    """`resets_at` -> `resetsAt`."""
+    head, *rest = name.split("_")
+    return head + "".join(part.title() for part in rest)
+
+
+def _renames(cls: type[Any]) -> dict[str, Any]:
+    return {a.name: override(rename=camel(a.name)) for a in attrs.fields(cls)}
+
+
+def _make_converter(*, strict: bool) -> Converter:
+    converter = Converter(forbid_extra_keys=strict)
+
+    def unstructure(cls: type[Any]) -> Callable[[Any], Any]:
+        return make_dict_unstructure_fn(cls, converter, _cattrs_omit_if_default=True, **_renames(cls))
+
+    def structure(cls: type[Any]) -> Callable[[Mapping[str, Any], Any], Any]:
+        return make_dict_structure_fn(cls, converter, _cattrs_forbid_extra_keys=strict, **_renames(cls))
+
+    converter.register_unstructure_hook_factory(attrs.has, unstructure)
+    converter.register_structure_hook_factory(attrs.has, structure)
+    converter.register_unstructure_hook(datetime, lambda value: value.isoformat())
+    converter.register_structure_hook(datetime, lambda value, _: datetime.fromisoformat(value))
+    converter.register_unstructure_hook(Target, lambda target: f"{target.provider}/{target.account}")
+    converter.register_structure_hook(Target, lambda value, _: _target(value))
+    return converter
+
+
+def _target(text: str) -> Target:
+    provider, account = parse_target(text)
+    return Target(provider=provider, account=account or "default")
+
+
+_stored = _make_converter(strict=False)
+_requested = _make_converter(strict=True)
+
+
+def to_wire(value: Any) -> Any:
+    """A value as plain JSON values."""
+    return _stored.unstructure(value)
+
+
+def from_wire(data: Any, cls: type[T]) -> T:
+    """A stored value back from JSON; unknown keys are passed over.
+
+    Raises:
+        ConfigError: names the path and what was expected there.
+    """
+    return _structure(_stored, data, cls)
+
+
+def from_request(data: Any, cls: type[T]) -> T:
+    """A request's body; unknown keys are refused.
+
+    Raises:
+        ConfigError: names the path and what was expected there.
+    """
+    return _structure(_requested, data, cls)
+
+
+def _structure(converter: Converter, data: Any, cls: type[T]) -> T:
+    try:
+        return converter.structure(data, cls)
+    except BaseValidationError as error:
+        raise ConfigError("; ".join(transform_error(error))) from error
+    except (TypeError, ValueError, KeyError) as error:
+        raise ConfigError(f"not a {cls.__name__}: {error}") from error
+
+
+def event_to_wire(seen: Observed, target: str) -> dict[str, Any]:
+    """An observed event as the data of an `agent_event` entry."""
+    event, place = seen.event, seen.place
+    data: dict[str, Any] = _stored.unstructure(event, type(event))
+    data["kind"] = event.kind
+    data["target"] = target
+    data["place"] = [place.run, place.stream, place.offset, place.index]
+    return data
+
+
+def event_from_wire(data: Mapping[str, Any], at: datetime) -> Observed | None:
+    """An `agent_event` entry's data back as an event; None for a kind this version does not know."""
+    cls = EVENT_TYPES.get(str(data.get("kind")))
+    place = data.get("place")
+    if cls is None or not isinstance(place, list) or len(place) != 4:
+        return None
+    run, stream, offset, index = place
+    event = _structure(_stored, data, cls)
+    return Observed(place=Place(run=run, stream=stream, offset=offset, index=index), at=at, event=event)

@@ -1,0 +1,271 @@
+"""The daemon: puts the layers together and serves until it is told to end.
+
+`relay.cli` calls `run`. One daemon a user, by an OS lock; agents outlive it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+
+import psutil
+import trio
+from hypercorn.config import Config as ServerConfig
+from hypercorn.trio import serve
+from quart_trio import QuartTrio
+
+from relay.actors.facade import Facade
+from relay.actors.runtime import Runtime
+from relay.api.app import create_app
+from relay.api.auth import Gatekeeper
+from relay.api.context import ApiContext
+from relay.api.starting import policy_of
+from relay.api.stream import EventStream
+from relay.core.wire import to_wire
+from relay.effects.clock import WallClock
+from relay.effects.machine import Machine
+from relay.effects.port import EffectsPort
+from relay.effects.watch import Watch
+from relay.effects.work_reader import GitWork
+from relay.effects.world import World
+from relay.errors import ConflictError, RelayError
+from relay.providers.table import provider_names
+from relay.store.atomic import replace
+from relay.store.config_file import load_effective
+from relay.store.keys import load_or_make_signing_key, load_or_make_token
+from relay.store.lock import DaemonLock
+from relay.store.places import StatePlaces
+from relay.store.sessions import known_repositories
+from relay.store.trust import TrustStore, in_force
+from relay.store.user_config import user_config_dir
+
+log = logging.getLogger("relay.daemon")
+
+DEFAULT_PORT = 4748
+IDLE_SECONDS = 30.0
+HANDLERS_GRACE = 3.0
+
+
+def run(port: int | None = None, *, while_busy: bool = False, quiet: bool = False) -> int:
+    """Run the daemon in the foreground.
+
+    Args:
+        port: TCP port on 127.0.0.1; 0 picks a free one; None for the configured one (4748), or
+            any free one if another program holds that and `while_busy` is set.
+        while_busy: end by itself when no session is under way for half a minute.
+        quiet: do not print where it listens.
+
+    Returns:
+        The exit code: 0 after a stop that was asked for.
+
+    Raises:
+        ConflictError: a daemon runs already, or the port is taken.
+    """
+    places = StatePlaces.locate(os.environ).ensure()
+    _log_to(places.log / "daemon.log")
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    with DaemonLock.acquire(places.lock, started=WallClock()().isoformat()) as lock:
+        config_dir = user_config_dir(os.environ)
+        wanted = port
+        if wanted is None:
+            wanted = load_effective(None, config_dir).config.relay.server_port
+        bound = _bind(wanted, any_other=port is None and while_busy)
+        try:
+            daemon = Daemon(places, config_dir, bound, while_busy=while_busy)
+            lock.note({"pid": os.getpid(), "port": daemon.port})
+            return trio.run(daemon.serve, quiet)
+        finally:
+            bound.close()
+            places.daemon.unlink(missing_ok=True)
+
+
+class Daemon:
+    """One life of the daemon.
+
+    Args:
+        places: the user's state folder.
+        config_dir: folder of the user's own relay.toml.
+        bound: the listening socket.
+        while_busy: end when nothing is under way.
+    """
+
+    def __init__(
+        self, places: StatePlaces, config_dir: Path, bound: socket.socket, *, while_busy: bool
+    ) -> None:
+        self._places = places
+        self._config_dir = config_dir
+        self._bound = bound
+        self._while_busy = while_busy
+        self._failure = ""
+        self._ending = trio.Event()
+        self.port: int = bound.getsockname()[1]
+        self._key = load_or_make_signing_key(places.signing_key)
+        self._token = load_or_make_token(places.token)
+        self._clock = WallClock()
+        self._stream = EventStream()
+        self.facade = Facade(self._clock)
+
+    async def serve(self, quiet: bool = True) -> int:
+        """Serve until the end."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._signals)
+            watch = await nursery.start(Watch().run)
+            world = World(
+                places=self._places,
+                signing_key=self._key,
+                clock=self._clock,
+                env=dict(os.environ),
+                config_dir=self._config_dir,
+                publish=self._stream.publish,
+                end=self._fail,
+                watch=watch,
+            )
+            async with trio.open_nursery() as work:
+                runtime_tell: list[Callable[[object, object], None]] = []
+                port = EffectsPort(world, work, lambda address, report: runtime_tell[0](address, report))
+                runtime = Runtime(port.perform, self.facade.deliver)
+                runtime_tell.append(runtime.tell)
+                self.facade.bind(runtime)
+                runtime.begin(self._clock(), await trio.to_thread.run_sync(self._policies))
+                await self._http(world, quiet)
+                work.cancel_scope.cancel()
+            port.close()
+            nursery.cancel_scope.cancel()
+        if self._failure:
+            print(f"error: {self._failure}", file=sys.stderr)  # noqa: T201  (the daemon's last words)
+            return 1
+        return 0
+
+    async def _http(self, world: World, quiet: bool) -> None:
+        app = create_app(self._context(world))
+        settings = ServerConfig()
+        settings.bind = [f"fd://{os.dup(self._bound.fileno())}"]
+        settings.graceful_timeout = HANDLERS_GRACE
+        settings.shutdown_timeout = HANDLERS_GRACE
+        settings.accesslog = None
+        settings.errorlog = logging.getLogger("relay.http")
+        settings.websocket_max_message_size = 1 << 20
+        async with trio.open_nursery() as nursery:
+            await nursery.start(self._serve_app, app, settings)
+            self._announce(quiet)
+            if self._while_busy:
+                nursery.start_soon(self._end_when_idle)
+            await self._ending.wait()
+
+    async def _serve_app(
+        self,
+        app: QuartTrio,
+        settings: ServerConfig,
+        task_status: trio.TaskStatus[object] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        await serve(
+            app,
+            settings,
+            shutdown_trigger=self._ending.wait,
+            task_status=task_status,
+        )
+
+    def _announce(self, quiet: bool) -> None:
+        url = f"http://127.0.0.1:{self.port}"
+        facts = {"pid": os.getpid(), "port": self.port, "url": url, "started": self._clock().isoformat()}
+        replace(self._places.daemon, json.dumps(facts).encode(), 0o600)
+        log.info("listening on %s", url)
+        if not quiet:
+            print(f"listening on {url}", flush=True)  # noqa: T201  (what a user waits for)
+
+    def _context(self, world: World) -> ApiContext:
+        return ApiContext(
+            facade=self.facade,
+            places=self._places,
+            signing_key=self._key,
+            stream=self._stream,
+            gatekeeper=Gatekeeper(token=self._token, port=self.port),
+            clock=self._clock,
+            work=GitWork(),
+            machine=Machine(world),
+            provider_names=provider_names(),
+            config_dir=self._config_dir,
+            stop=self._ending.set,
+        )
+
+    def _policies(self) -> dict[str, object]:
+        """Settings of the repositories whose sessions may be taken up again."""
+        policies: dict[str, object] = {}
+        for repo in known_repositories(self._places):
+            try:
+                effective = load_effective(repo.root, self._config_dir, known=provider_names())
+                config = in_force(effective, repo.root, TrustStore(self._places.trust))
+            except RelayError as error:
+                log.warning("%s: %s; its sessions go on with the defaults", repo.root, error.message)
+                continue
+            policies[str(repo.root)] = to_wire(policy_of(config))
+        return policies
+
+    async def _signals(self) -> None:
+        with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as received:
+            async for number in received:
+                log.info("ends by %s", signal.Signals(number).name)
+                self._ending.set()
+
+    async def _end_when_idle(self) -> None:
+        idle_since = trio.current_time()
+        while True:
+            await trio.sleep(1.0)
+            views = (await self.facade.sessions())["sessions"]
+            ended = ("COMPLETED", "FAILED", "STOPPED")
+            if any(view.get("state", "DISPATCHED") not in ended for view in views) or self._stream.listeners:
+                idle_since = trio.current_time()
+            if trio.current_time() - idle_since > IDLE_SECONDS:
+                log.info("nothing is under way")
+                self._ending.set()
+
+    def _fail(self, reason: str) -> None:
+        self._failure = reason
+        log.error("ends: %s", reason)
+        self._ending.set()
+
+
+def _bind(port: int, *, any_other: bool) -> socket.socket:
+    bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind(("127.0.0.1", port))
+    except OSError as error:
+        if any_other:
+            bound.bind(("127.0.0.1", 0))
+        else:
+            bound.close()
+            raise ConflictError(
+                f"port {port} of 127.0.0.1 cannot be had: {_holder(port) or error.strerror}",
+                hint="choose another: relay daemon --port N, or server_port in relay.toml",
+            ) from error
+    bound.listen(256)
+    return bound
+
+
+def _holder(port: int) -> str:
+    """Who listens on the port, if that can be told."""
+    try:
+        for connection in psutil.net_connections("tcp"):
+            if connection.laddr and connection.laddr.port == port and connection.status == psutil.CONN_LISTEN:
+                name = psutil.Process(connection.pid).name() if connection.pid else "another user's program"
+                return f"{name} (pid {connection.pid}) listens there"
+    except psutil.Error:
+        return ""
+    return ""
+
+
+def _log_to(path: Path) -> None:
+    handler = RotatingFileHandler(path, maxBytes=2_000_000, backupCount=3, delay=True)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    root = logging.getLogger()
+    root.addHandler(handler)
+    root.setLevel(logging.INFO)
+    logging.getLogger("hypercorn").setLevel(logging.WARNING)

@@ -1,0 +1,108 @@
+"""Effects of the journal and the pool: audit logs, event numbers, breakers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from relay.core import effects, reports
+from relay.effects.world import World
+from relay.errors import RelayError
+from relay.store.atomic import read_versioned, write_versioned
+from relay.store.audit import AuditLog
+from relay.store.places import RepoPlaces
+
+_SEQUENCE_VERSION = 1
+_BREAKERS_VERSION = 1
+
+
+class Logs:
+    """The open audit logs, one a repository and one of the daemon's own."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._open: dict[str, AuditLog] = {}
+
+    async def append(self, effect: effects.AppendAudit) -> reports.AuditAppended:
+        """Append to each log; a log that can't be written keeps its entries for another try."""
+        return await trio.to_thread.run_sync(self._append, effect)
+
+    def _append(self, effect: effects.AppendAudit) -> reports.AuditAppended:
+        failed: list[effects.JournalEntry] = []
+        problems: list[str] = []
+        for repository in dict.fromkeys(entry.repository for entry in effect.entries):
+            mine = [entry for entry in effect.entries if entry.repository == repository]
+            try:
+                log = self._log(repository)
+                log.append(
+                    [(entry.type, _data(entry)) for entry in mine],
+                    ts=[entry.at for entry in mine],
+                    sync=effect.sync,
+                )
+                if effect.sync:
+                    log.seal_anchor()
+            except RelayError as error:
+                failed += mine
+                problems.append(error.message)
+                self._forget(repository)
+        return reports.AuditAppended(
+            key=effect.key, at=self._world.clock(), failed=tuple(failed), problem="; ".join(problems)
+        )
+
+    def _log(self, repository: str) -> AuditLog:
+        if repository not in self._open:
+            world = self._world
+            if repository:
+                places = RepoPlaces(root=Path(repository))
+                path, anchor = places.audit, world.places.anchor(places.root)
+            else:
+                path, anchor = world.places.audit, world.places.audit_anchor
+            self._open[repository] = AuditLog.open(path, anchor, key=world.signing_key, now=world.clock())
+        return self._open[repository]
+
+    def _forget(self, repository: str) -> None:
+        log = self._open.pop(repository, None)
+        if log is not None:
+            log.close()
+
+    def close(self) -> None:
+        """Bring everything to the disk and close."""
+        for repository, log in tuple(self._open.items()):
+            try:
+                log.sync()
+                log.seal_anchor()
+            finally:
+                self._forget(repository)
+
+
+def _data(entry: effects.JournalEntry) -> dict[str, Any]:
+    return {**entry.data, "seq": entry.seq, "session": entry.session}
+
+
+async def reserve_sequence(world: World, effect: effects.ReserveSequence) -> reports.SequenceReserved:
+    """Reserve event numbers, so that none is given twice, also across a crash."""
+
+    def reserve() -> tuple[int, int]:
+        stored = read_versioned(world.places.sequence, _SEQUENCE_VERSION) or {}
+        first = int(stored.get("next", 1))
+        write_versioned(world.places.sequence, {"next": first + effect.count}, _SEQUENCE_VERSION)
+        return first, first + effect.count
+
+    first, end = await trio.to_thread.run_sync(reserve)
+    return reports.SequenceReserved(key=effect.key, at=world.clock(), first=first, end=end)
+
+
+async def save_breakers(world: World, effect: effects.SaveBreakers) -> None:
+    """Remember the breakers."""
+    values = {"breakers": {name: dict(data) for name, data in effect.breakers}}
+    await trio.to_thread.run_sync(write_versioned, world.places.breakers, values, _BREAKERS_VERSION)
+
+
+async def load_breakers(world: World, effect: effects.LoadBreakers) -> reports.BreakersLoaded:
+    """What was remembered."""
+    stored = await trio.to_thread.run_sync(read_versioned, world.places.breakers, _BREAKERS_VERSION)
+    found = (stored or {}).get("breakers", {})
+    breakers = tuple((str(name), dict(data)) for name, data in found.items())
+    return reports.BreakersLoaded(key=effect.key, at=world.clock(), breakers=breakers)

@@ -1,0 +1,120 @@
+"""Effects of a session's life on disk: its place to work, its record, what was not over at a restart."""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime
+from pathlib import Path
+
+import trio
+
+from relay.core import effects, reports
+from relay.core.events import Place
+from relay.core.facts import SessionFacts
+from relay.core.record import FORMAT_VERSION
+from relay.core.wire import event_from_wire, to_wire
+from relay.effects import repository, worktree
+from relay.effects.world import World
+from relay.errors import NoRepositoryError, RelayError
+from relay.store import audit_read, state_file
+from relay.store.places import RepoPlaces
+from relay.store.sessions import known_repositories, read_record, remember_repository
+
+
+async def prepare_worktree(world: World, effect: effects.PrepareWorktree) -> reports.WorktreePrepared:
+    """Look at the repository and make the session's worktree, or take the folder as it is."""
+    asked = Path(effect.repository)
+    try:
+        found = await repository.inspect(asked)
+    except NoRepositoryError:
+        if not effect.options.in_place:
+            raise
+        found = None
+    root = found.root if found else Path(os.path.realpath(asked))
+    places = RepoPlaces(root=root)
+    await trio.to_thread.run_sync(places.ensure_session, effect.sid)
+    await trio.to_thread.run_sync(remember_repository, world.places, str(root))
+    if found is None or effect.options.in_place:
+        note = "works in place" if found else "works in place, without a repository: there are no snapshots"
+        return reports.WorktreePrepared(
+            key=effect.key,
+            at=world.clock(),
+            repository=str(root),
+            worktree=str(root),
+            branch="",
+            base_commit=found.head_commit if found else "",
+            carried_files=0,
+            notes=(note,),
+        )
+    made = await worktree.create(
+        found,
+        effect.sid,
+        places.worktree(effect.sid),
+        carry=effect.options.carry,
+        max_file_mb=effect.options.max_file_mb,
+    )
+    return reports.WorktreePrepared(
+        key=effect.key,
+        at=world.clock(),
+        repository=str(root),
+        worktree=str(made.path),
+        branch=made.branch,
+        base_commit=made.carried_commit or made.base_commit,
+        carried_files=len(made.carried_files),
+        notes=made.notes,
+    )
+
+
+async def save_session(world: World, effect: effects.SaveSession) -> reports.SessionSaved:
+    """Put the record on disk."""
+    record = effect.record
+    path = RepoPlaces(root=Path(record.repository)).fsm(record.sid)
+    await trio.to_thread.run_sync(state_file.save, path, to_wire(record), FORMAT_VERSION)
+    return reports.SessionSaved(key=effect.key, at=world.clock())
+
+
+async def load_session(world: World, effect: effects.LoadSession) -> reports.SessionLoaded:
+    """The record, and what the audit log tells of the session."""
+    return await trio.to_thread.run_sync(_load, world, effect)
+
+
+def _load(world: World, effect: effects.LoadSession) -> reports.SessionLoaded:
+    places = RepoPlaces(root=Path(effect.repository))
+    record, note = read_record(places, effect.sid)
+    facts = SessionFacts.for_goal(record.options.goal, worktree=record.worktree)
+    last: dict[tuple[int, str], Place] = {}
+    for entry in audit_read.entries(places.audit, session=effect.sid):
+        at = datetime.fromisoformat(entry.ts)
+        if entry.event == "reply":
+            facts.replied(str(entry.data.get("text", "")))
+        seen = event_from_wire(entry.data, at) if entry.event == "agent_event" else None
+        if seen is not None:
+            facts.fold(seen)
+            last[(seen.place.run, seen.place.stream)] = seen.place
+    run = record.run.number if record.run else 0
+    known = effects.LastPlaces(places=tuple(place for (number, _), place in last.items() if number == run))
+    return reports.SessionLoaded(
+        key=effect.key, at=world.clock(), record=record, facts=facts, places=known, note=note
+    )
+
+
+async def list_unfinished(world: World, effect: effects.ListUnfinished) -> reports.UnfinishedListed:
+    """Sessions of all repositories that were not over."""
+
+    def look() -> tuple[list[tuple[str, str]], list[str]]:
+        unfinished: list[tuple[str, str]] = []
+        problems: list[str] = []
+        for places in known_repositories(world.places):
+            try:
+                for sid in places.session_ids():
+                    record, _ = read_record(places, sid)
+                    if not record.ended:
+                        unfinished.append((sid, str(places.root)))
+            except RelayError as error:
+                problems.append(error.message)
+        return unfinished, problems
+
+    unfinished, problems = await trio.to_thread.run_sync(look)
+    return reports.UnfinishedListed(
+        key=effect.key, at=world.clock(), sessions=tuple(unfinished), problems=tuple(problems)
+    )

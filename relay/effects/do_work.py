@@ -1,0 +1,114 @@
+"""Effects on the work itself: snapshot, contract, verify, merge, discard."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import trio
+
+from relay.core import effects, reports
+from relay.core.brief import render
+from relay.core.contract import sign
+from relay.effects import manifest, repository, snapshot, verify, worktree
+from relay.effects.git import open_git
+from relay.effects.world import World, marker
+from relay.store import contracts
+from relay.store.places import RepoPlaces
+
+MANIFEST_FILES = 500
+
+
+async def take_snapshot(world: World, effect: effects.TakeSnapshot) -> reports.SnapshotTaken:
+    """Commit the worktree on the session's branch, and describe the work since the session's base."""
+    record = effect.record
+    tree = Path(record.worktree)
+    if not record.branch:
+        note = "the session works in place, so there is no snapshot"
+        return reports.SnapshotTaken(
+            key=effect.key, at=world.clock(), number=effect.number, commit="", made=False, notes=(note,)
+        )
+    taken = await snapshot.take(
+        tree,
+        record.sid,
+        effect.number,
+        effect.message,
+        max_file_mb=record.options.max_file_mb,
+    )
+    work = await snapshot.changes(await open_git(tree), record.base_commit, taken.commit)
+    present = tuple(change.path for change in work if change.status != "D")[:MANIFEST_FILES]
+    digests = await manifest.manifest(tree, present)
+    return reports.SnapshotTaken(
+        key=effect.key,
+        at=world.clock(),
+        number=effect.number,
+        commit=taken.commit,
+        made=taken.made,
+        changed=tuple(
+            reports.ChangedFile(
+                path=change.path,
+                status=change.status,
+                added=change.added or 0,
+                removed=change.removed or 0,
+            )
+            for change in work
+        ),
+        manifest=tuple(reports.FileDigest(path=d.path, sha256=d.sha256) for d in digests if d.sha256),
+        left_out=tuple(left.path for left in taken.left_out),
+        notes=taken.notes,
+        diff_stat=stat_line(work),
+    )
+
+
+def stat_line(changes: tuple[snapshot.FileChange, ...]) -> str:
+    """The work in one line: "3 files, +120 -4"."""
+    if not changes:
+        return ""
+    added, removed = sum(c.added or 0 for c in changes), sum(c.removed or 0 for c in changes)
+    return f"{len(changes)} file{'s' if len(changes) > 1 else ''}, +{added} -{removed}"
+
+
+async def seal_contract(world: World, effect: effects.SealContract) -> reports.ContractSealed:
+    """Render the Markdown, bind it into the JSON, sign, write both."""
+    folder = RepoPlaces(root=Path(effect.record.repository)).session(effect.record.sid)
+
+    def seal() -> str:
+        markdown = render(effect.contract)
+        signed = sign(effect.contract, markdown.encode(), world.signing_key)
+        contracts.write(folder, signed, markdown)
+        return signed.contract_id
+
+    contract_id = await trio.to_thread.run_sync(seal)
+    return reports.ContractSealed(
+        key=effect.key, at=world.clock(), contract_id=contract_id, path=str(folder / "envelope.md")
+    )
+
+
+async def run_verify(world: World, effect: effects.RunVerify) -> reports.VerifyDone:
+    """Run the acceptance commands."""
+    checked = await verify.run_commands(
+        effect.commands,
+        cwd=effect.record.worktree,
+        timeout=effect.timeout,
+        marker=f"{marker(effect.record.sid, 0)}.verify",
+        env=world.env,
+    )
+    return reports.VerifyDone(key=effect.key, at=world.clock(), commands=checked)
+
+
+async def merge_session(world: World, effect: effects.MergeSession) -> reports.SessionMerged:
+    """Merge the session's branch into the user's checkout."""
+    from relay.effects import merge
+
+    found = await repository.inspect(Path(effect.record.repository))
+    done = await merge.merge(found, effect.record.sid)
+    return reports.SessionMerged(
+        key=effect.key, at=world.clock(), branch=done.branch, commit=done.commit, files=len(done.files)
+    )
+
+
+async def discard_session(world: World, effect: effects.DiscardSession) -> reports.SessionDiscarded:
+    """Remove the session's worktree and branch; a ref keeps the work."""
+    record = effect.record
+    found = await repository.inspect(Path(record.repository))
+    kept = await worktree.discard(found, record.sid, Path(record.worktree))
+    return reports.SessionDiscarded(key=effect.key, at=world.clock(), kept_as=kept.ref or "", hint=kept.hint)
