@@ -63,13 +63,14 @@ def check_branch(text: str) -> str:
 
 
 def check_path(text: str) -> str:
-    """Return `text` if it is a path inside a repository: relative, no "." or ".." part, no NUL.
+    """Return `text`, written as by `path_text`, if it is a relative path without "." and ".." parts and NUL.
 
     Raises:
         BadNameError: it is not.
     """
-    parts = text.split("/")
-    if not text or "\0" in text or any(part in ("", ".", "..") for part in parts) or parts[0] == ".git":
+    raw = path_bytes(text)
+    parts = raw.split(b"/")
+    if b"\0" in raw or any(part in (b"", b".", b"..") for part in parts) or parts[0].lower() == b".git":
         raise BadNameError(
             f"path {_short(text)} is not one inside the repository",
             hint="Give it relative to the repository's root, without '..'.",

@@ -7,14 +7,14 @@ branches are never touched. Taking a snapshot again, after a crash at any step, 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from attrs import frozen
 
 from relay.effects.git import Git, mutex, open_git
 from relay.effects.gitnames import check_limit_mb, path_text, session_branch, session_ref
-from relay.effects.repository import places, session_refs, under_way, update_refs
+from relay.effects.repository import places, resolve_commit, session_refs, under_way, update_refs
 from relay.effects.staging import (
     RELAY,
     Identity,
@@ -36,16 +36,26 @@ class FileChange:
     Args:
         path: relative to the root, as `gitnames.path_text` writes it.
         status: "A" added, "M" modified, "D" deleted, "T" of another type, "R" renamed.
-        added: lines added; None for a binary file.
-        removed: lines removed; None for a binary file.
+        added: lines added, 0 for a binary file.
+        removed: lines removed, 0 for a binary file.
+        binary: it has no lines.
         old_path: where it was, for "R".
     """
 
     path: str
     status: str
-    added: int | None = None
-    removed: int | None = None
+    added: int = 0
+    removed: int = 0
+    binary: bool = False
     old_path: str = ""
+
+
+@frozen(kw_only=True)
+class Work:
+    """What differs between two commits: the files, and one line that sums them up."""
+
+    files: tuple[FileChange, ...]
+    stat: str
 
 
 @frozen(kw_only=True)
@@ -80,6 +90,7 @@ async def take(
     *,
     author: Identity = RELAY,
     max_file_mb: float | None = None,
+    move_branch: bool = True,
 ) -> SnapshotTaken:
     """Commit what lies in the session's worktree to `relay/<sid>` and `refs/relay/<sid>/<n>`.
 
@@ -91,6 +102,8 @@ async def take(
         worktree: the session's worktree, absolute.
         n: the snapshot's number within the session, from 1.
         max_file_mb: files above so many megabytes are left out; None for no limit.
+        move_branch: false for a session that works in the user's own checkout: then the snapshot is kept by
+            its numbered ref alone, and index, HEAD and every branch stay as they are.
 
     Raises:
         NoRepositoryError: the folder is no worktree (any more).
@@ -102,10 +115,10 @@ async def take(
     if n < 1:
         raise ValueError(f"snapshot number {n} is below 1")
     git = await open_git(_folder(worktree))
-    git_dir, common_dir = await _linked(git, worktree)
+    git_dir, common_dir = await _linked(git, worktree) if move_branch else (await places(git))[1:]
     notes = list(git.notes)
     async with mutex(git_dir):
-        if not (git_dir / "index").exists():
+        if move_branch and not _has_index(git_dir):
             await git.run("read-tree", "HEAD", writes=True)
         async with private_index(git_dir) as index:
             staged = await stage_all(git, index, max_bytes)
@@ -113,23 +126,28 @@ async def take(
             tree = (await git.with_index(index).run("write-tree", writes=True)).text
             async with mutex(common_dir):
                 refs = await session_refs(git, sid)
-                tip = refs.get("branch")
+                tip = refs.get("branch") if move_branch else None
                 parents = await _parents(git, staged, tip, refs.get("base"))
                 made = len(parents) != 1 or tree != await git.text("rev-parse", f"{parents[0]}^{{tree}}")
-                commit = await commit_tree(git, tree, parents, message, author) if made else parents[0]
-                await _move(git, sid, n, commit, tip)
-            if staged.branch != branch:
+                commit = (
+                    await _commit(git, tree, parents, message, author, refs.get(str(n)))
+                    if made
+                    else parents[0]
+                )
+                await _move(git, sid, n, commit, tip, move_branch)
+            if move_branch and staged.branch != branch:
                 await git.run("symbolic-ref", "HEAD", f"refs/heads/{branch}", writes=True)
                 notes.append(_moved_note(staged, branch))
             busy = under_way(git_dir)
             if busy:
                 notes.append(_busy_note(busy, staged))
-            await install_index(git_dir, index)
+            if move_branch:
+                await install_index(git_dir, index)
+        known = refs.get(str(n)) == commit
         parent = parents[0] if parents else None
-        again = not made and refs.get(str(n)) == commit
-        if again:
+        if known:
             parent = await git.commit_id(f"{commit}^")
-        changed = await changes(git, parent, commit) if made or again else ()
+        changed = await changes(git, parent, commit) if made or known else ()
     return SnapshotTaken(
         commit=commit,
         tree=tree,
@@ -137,8 +155,21 @@ async def take(
         changed=changed,
         left_out=staged.left_out,
         notes=tuple(notes),
-        made=made,
+        made=made and not known,
     )
+
+
+async def describe(worktree: Path, base: str, commit: str) -> Work:
+    """What was done between two commits.
+
+    Raises:
+        BadNameError: `base` or `commit` is no commit id.
+        NotFoundError: there is no such commit.
+    """
+    git = await open_git(_folder(worktree))
+    old, new = await resolve_commit(git, base), await resolve_commit(git, commit)
+    files = await changes(git, old, new)
+    return Work(files=files, stat=stat_line(files))
 
 
 async def changes(git: Git, old: str | None, new: str) -> tuple[FileChange, ...]:
@@ -161,28 +192,41 @@ async def changes(git: Git, old: str | None, new: str) -> tuple[FileChange, ...]
     return _read_changes(listing.fields)
 
 
+def stat_line(files: Sequence[FileChange]) -> str:
+    """One line as git words it: "2 files changed, 3 insertions(+), 1 deletion(-)"; "" for no file."""
+    if not files:
+        return ""
+    added, removed = sum(f.added for f in files), sum(f.removed for f in files)
+    words = [f"{len(files)} file{'s' * (len(files) != 1)} changed"]
+    if added:
+        words.append(f"{added} insertion{'s' * (added != 1)}(+)")
+    if removed:
+        words.append(f"{removed} deletion{'s' * (removed != 1)}(-)")
+    return ", ".join(words)
+
+
 def _read_changes(fields: Iterable[bytes]) -> tuple[FileChange, ...]:
     """Read `git diff-tree -z --raw --numstat --no-renames` (git 2.39): all raw records, then the counts."""
     statuses: dict[bytes, str] = {}
-    counts: dict[bytes, tuple[int | None, int | None]] = {}
+    counts: dict[bytes, tuple[bytes, bytes]] = {}
     pending = iter(fields)
     for field in pending:
         if field.startswith(b":"):
             statuses[next(pending)] = field.rsplit(b" ", 1)[1][:1].decode()
         else:
             added, removed, path = field.split(b"\t", 2)
-            counts[path] = (
-                None if added == b"-" else int(added),
-                None if removed == b"-" else int(removed),
-            )
-    return tuple(
-        FileChange(
-            path=path_text(path),
-            status=status,
-            added=counts.get(path, (None, None))[0],
-            removed=counts.get(path, (None, None))[1],
-        )
-        for path, status in statuses.items()
+            counts[path] = (added, removed)
+    return tuple(_change(path, status, *counts.get(path, (b"0", b"0"))) for path, status in statuses.items())
+
+
+def _change(path: bytes, status: str, added: bytes, removed: bytes) -> FileChange:
+    binary = added == b"-"
+    return FileChange(
+        path=path_text(path),
+        status=status,
+        added=0 if binary else int(added),
+        removed=0 if binary else int(removed),
+        binary=binary,
     )
 
 
@@ -215,14 +259,25 @@ async def _parents(git: Git, staged: Staged, tip: str | None, base: str | None) 
     return [head] if inside.code == 0 else [head, tip]
 
 
-async def _move(git: Git, sid: str, n: int, commit: str, tip: str | None) -> None:
-    """Move the branch from `tip`, and only from there, to `commit`; number the snapshot."""
+async def _commit(
+    git: Git, tree: str, parents: list[str], message: str, author: Identity, known: str | None
+) -> str:
+    """The commit of `tree`; the `known` one, taken before under the same number, if it is the same."""
+    if known and (await git.text("rev-parse", f"{known}^{{tree}}", f"{known}^@")).split("\n") == [
+        tree,
+        *parents,
+    ]:
+        return known
+    return await commit_tree(git, tree, parents, message, author)
+
+
+async def _move(git: Git, sid: str, n: int, commit: str, tip: str | None, move_branch: bool) -> None:
+    """Number the snapshot; move the branch from `tip`, and only from there, to it."""
+    moves: dict[str, tuple[str | None, str | None]] = {session_ref(sid, n): (commit, "")}
+    if move_branch:
+        moves[f"refs/heads/{session_branch(sid)}"] = (commit, tip)
     try:
-        await update_refs(
-            git,
-            {f"refs/heads/{session_branch(sid)}": (commit, tip), session_ref(sid, n): (commit, "")},
-            f"relay: snapshot {n}",
-        )
+        await update_refs(git, moves, f"relay: snapshot {n}")
     except GitError as error:
         raise GitError(
             error.message,
@@ -251,6 +306,10 @@ def _folder(path: Path) -> Path:
             hint="Resume the session; it is made again from its branch.",
         )
     return path
+
+
+def _has_index(git_dir: Path) -> bool:
+    return (git_dir / "index").exists()
 
 
 def _same(one: Path, other: Path) -> bool:

@@ -142,14 +142,14 @@ async def remove(repo: Repository, sid: str, path: Path, *, force: bool = False)
         await _remove_folder(git, path)
 
 
-async def discard(repo: Repository, sid: str, path: Path) -> Discarded:
+async def discard(repo: Repository, sid: str, path: Path, *, force: bool = False) -> Discarded:
     """End the session unmerged: folder and branch go, `refs/relay/<sid>/discarded` keeps all of it.
 
     What the folder holds uncommitted is committed first. Snapshots that the last commit does not contain
     keep their own refs.
 
     Raises:
-        ConflictError: the folder is not the session's, or a submodule in it has commits found nowhere else.
+        ConflictError: a submodule in it has work that is nowhere else, and `force` is false.
         GitError: git could not do it.
     """
     branch = session_branch(sid)
@@ -160,7 +160,7 @@ async def discard(repo: Repository, sid: str, path: Path) -> Discarded:
         tip = refs.get("branch")
         if _exists(path) and await _is_worktree(path, repo.common_dir):
             lonely = await lonely_submodules(repo.root, path)
-            if lonely:
+            if lonely and not force:
                 raise _lonely(lonely)
             tip = await _last_state(path, tip)
         if tip is not None:
