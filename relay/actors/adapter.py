@@ -35,7 +35,7 @@ from relay.core.events import (
     TurnOutcome,
 )
 from relay.core.redact import DEFAULT
-from relay.core.retry import classify
+from relay.core.retry import as_failed, classify
 from relay.providers.protocol import Dialogue, LaunchRequest, Provider, Write
 from relay.providers.table import provider_named
 
@@ -195,18 +195,26 @@ class AdapterActor(RelayActor):
             case TurnEnded():
                 self._open_calls.clear()
                 self._turn_awaited = False
-                event = self._judged(event, at)
+                event = self._judged(event, place, at)
             case Retrying(error=ErrorSignal()):
                 pass
             case _:
                 pass
         return Observed(place=place, at=at, event=DEFAULT.redact_event(event)[0])
 
-    def _judged(self, ended: TurnEnded, at: datetime) -> TurnEnded:
+    def _judged(self, ended: TurnEnded, place: Place, at: datetime) -> TurnEnded:
         if ended.error is None or self._provider is None or at.tzinfo is None:
             return ended
-        verdict = classify(ended.error, self._provider.wording, now=at, zone=at.tzinfo)
-        return evolve(ended, verdict=verdict)
+        # What is read again after a restart was printed at an instant that nobody knows.
+        live = self._run is None or not self._run.places.known(place)
+        verdict = classify(
+            ended.error,
+            self._provider.wording,
+            now=at,
+            zone=at.tzinfo,
+            printed_at=at if live else None,
+        )
+        return evolve(ended, verdict=as_failed(verdict))
 
     def _pass_up(self, run: int, known: list[Observed], new: list[Observed], at: datetime) -> None:
         if known:
