@@ -6,6 +6,7 @@ Called before a session is created, by `relay init`, and by every request that n
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from attrs import frozen
@@ -138,7 +139,7 @@ async def session_refs(git: Git, sid: str) -> dict[str, str]:
     return refs
 
 
-async def update_refs(git: Git, changes: dict[str, tuple[str | None, str | None]], reason: str) -> None:
+async def update_refs(git: Git, changes: Mapping[str, tuple[str | None, str | None]], reason: str) -> None:
     """Move refs in one transaction: all or none.
 
     Args:
