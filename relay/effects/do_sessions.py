@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from datetime import datetime
 from pathlib import Path
 
@@ -30,7 +29,7 @@ async def prepare_worktree(world: World, effect: effects.PrepareWorktree) -> rep
         if not effect.options.in_place:
             raise
         found = None
-    root = found.root if found else Path(os.path.realpath(asked))
+    root = found.root if found else Path(await trio.Path(asked).resolve())
     places = RepoPlaces(root=root)
     await trio.to_thread.run_sync(places.ensure_session, effect.sid)
     await trio.to_thread.run_sync(remember_repository, world.places, str(root))

@@ -9,8 +9,7 @@ import trio
 from relay.core import effects, reports
 from relay.core.brief import render
 from relay.core.contract import sign
-from relay.effects import manifest, repository, snapshot, verify, worktree
-from relay.effects.git import open_git
+from relay.effects import manifest, merge, repository, snapshot, verify, worktree
 from relay.effects.world import World, marker
 from relay.store import contracts
 from relay.store.places import RepoPlaces
@@ -22,8 +21,8 @@ async def take_snapshot(world: World, effect: effects.TakeSnapshot) -> reports.S
     """Commit the worktree on the session's branch, and describe the work since the session's base."""
     record = effect.record
     tree = Path(record.worktree)
-    if not record.branch:
-        note = "the session works in place, so there is no snapshot"
+    if not record.base_commit:
+        note = "no repository, so no snapshot"
         return reports.SnapshotTaken(
             key=effect.key, at=world.clock(), number=effect.number, commit="", made=False, notes=(note,)
         )
@@ -33,9 +32,10 @@ async def take_snapshot(world: World, effect: effects.TakeSnapshot) -> reports.S
         effect.number,
         effect.message,
         max_file_mb=record.options.max_file_mb,
+        move_branch=bool(record.branch),
     )
-    work = await snapshot.changes(await open_git(tree), record.base_commit, taken.commit)
-    present = tuple(change.path for change in work if change.status != "D")[:MANIFEST_FILES]
+    work = await snapshot.describe(tree, record.base_commit, taken.commit)
+    present = tuple(change.path for change in work.files if change.status != "D")[:MANIFEST_FILES]
     digests = await manifest.manifest(tree, present)
     return reports.SnapshotTaken(
         key=effect.key,
@@ -45,26 +45,15 @@ async def take_snapshot(world: World, effect: effects.TakeSnapshot) -> reports.S
         made=taken.made,
         changed=tuple(
             reports.ChangedFile(
-                path=change.path,
-                status=change.status,
-                added=change.added or 0,
-                removed=change.removed or 0,
+                path=change.path, status=change.status, added=change.added, removed=change.removed
             )
-            for change in work
+            for change in work.files
         ),
-        manifest=tuple(reports.FileDigest(path=d.path, sha256=d.sha256) for d in digests if d.sha256),
+        manifest=tuple(reports.FileDigest(path=d.path, sha256=d.sha256) for d in digests),
         left_out=tuple(left.path for left in taken.left_out),
         notes=taken.notes,
-        diff_stat=stat_line(work),
+        diff_stat=work.stat,
     )
-
-
-def stat_line(changes: tuple[snapshot.FileChange, ...]) -> str:
-    """The work in one line: "3 files, +120 -4"."""
-    if not changes:
-        return ""
-    added, removed = sum(c.added or 0 for c in changes), sum(c.removed or 0 for c in changes)
-    return f"{len(changes)} file{'s' if len(changes) > 1 else ''}, +{added} -{removed}"
 
 
 async def seal_contract(world: World, effect: effects.SealContract) -> reports.ContractSealed:
@@ -97,8 +86,6 @@ async def run_verify(world: World, effect: effects.RunVerify) -> reports.VerifyD
 
 async def merge_session(world: World, effect: effects.MergeSession) -> reports.SessionMerged:
     """Merge the session's branch into the user's checkout."""
-    from relay.effects import merge
-
     found = await repository.inspect(Path(effect.record.repository))
     done = await merge.merge(found, effect.record.sid)
     return reports.SessionMerged(

@@ -8,6 +8,7 @@ from typing import Any
 
 from relay.core.record import SessionRecord
 from relay.core.wire import to_wire
+from relay.effects import history
 from relay.errors import NotFoundError
 
 
@@ -16,16 +17,12 @@ class GitWork:
 
     async def diff(self, record: SessionRecord) -> Mapping[str, Any]:
         """The session's work since its base, what is not committed yet included."""
-        from relay.effects import history
-
         base, root = self._base(record)
         found = await history.session_diff(root, record.sid, base, Path(record.worktree))
         return dict(to_wire(found))
 
     async def commits(self, record: SessionRecord) -> list[Mapping[str, Any]]:
         """The session branch's commits since its base, newest first."""
-        from relay.effects import history
-
         base, root = self._base(record)
         found = await history.session_commits(root, record.sid, base)
         return [dict(to_wire(commit)) for commit in found]
