@@ -243,9 +243,9 @@ async def _uncommitted(
         elif b"." not in tracked.get(path, b"."):
             # Staged and then changed again: two states, of which a merge could keep one.
             lost.append(path)
-        elif path in tracked or path in others:
-            check.append(path)
-        elif new != _ABSENT and (path in holders or (_inside(path, others) and _kind(base, path))):
+            continue
+        in_the_way = path in holders or (_inside(path, others) and _kind(base, path) != "")
+        if path in tracked or path in others or (new != _ABSENT and in_the_way):
             check.append(path)
     return check, lost
 

@@ -18,7 +18,6 @@ from relay.effects.repository import places, resolve_commit, session_refs, under
 from relay.effects.staging import (
     RELAY,
     Identity,
-    LeftOut,
     Staged,
     commit_tree,
     install_index,
@@ -68,7 +67,7 @@ class SnapshotTaken:
         parent: what it is compared with: its first parent, or the commit itself when nothing was new (taken
             again with the same number, the result is that of the first time).
         changed: what differs from `parent`.
-        left_out: files that were not taken.
+        left_out: (path, bytes) of the files that were not taken; the notes say why.
         notes: what the next agent or the user should know.
         made: a commit was made; false when the state was committed already.
     """
@@ -77,7 +76,7 @@ class SnapshotTaken:
     tree: str
     parent: str | None
     changed: tuple[FileChange, ...] = ()
-    left_out: tuple[LeftOut, ...] = ()
+    left_out: tuple[tuple[str, int], ...] = ()
     notes: tuple[str, ...] = ()
     made: bool = True
 
@@ -153,7 +152,7 @@ async def take(
         tree=tree,
         parent=parent,
         changed=changed,
-        left_out=staged.left_out,
+        left_out=tuple((item.path, item.size) for item in staged.left_out),
         notes=tuple(notes),
         made=made and not known,
     )
