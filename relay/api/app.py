@@ -45,7 +45,7 @@ def create_app(context: ApiContext) -> QuartTrio:
         context.gatekeeper.check(request.headers, request.cookies, token_needed=False)
         if not context.gatekeeper.redeem(request.args.get("ticket", "")):
             raise UnauthorizedError("the link was used or is too old", hint="ask for a new one: relay ui")
-        response = Response(status=303, headers={"Location": "/api/status"})
+        response = Response(b"", status=303, headers={"Location": "/api/status"})
         response.set_cookie(COOKIE, context.gatekeeper.token, httponly=True, samesite="Strict", path="/")
         return response
 

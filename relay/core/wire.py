@@ -6,9 +6,10 @@ are ISO 8601 with their zone; fields that hold their default are left out; an ev
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar, get_args, get_origin
 
 import attrs
 from cattrs import Converter
@@ -50,7 +51,37 @@ def _make_converter(*, strict: bool) -> Converter:
     converter.register_structure_hook(datetime, lambda value, _: datetime.fromisoformat(value))
     converter.register_unstructure_hook(Target, lambda target: f"{target.provider}/{target.account}")
     converter.register_structure_hook(Target, lambda value, _: _target(value))
+    if strict:
+        _refuse_other_types(converter)
     return converter
+
+
+def _refuse_other_types(converter: Converter) -> None:
+    """By itself cattrs calls `bool("false")`, and takes a text for a list of its letters."""
+
+    def only(*kinds: type[Any]) -> Callable[[Any, Any], Any]:
+        def structure(value: Any, cls: Any) -> Any:
+            if type(value) not in kinds:
+                raise TypeError(f"{value!r} is no {cls.__name__}")
+            return cls(value)
+
+        return structure
+
+    def structure_tuple(value: Any, cls: Any) -> tuple[Any, ...]:
+        if not isinstance(value, list):
+            raise TypeError(f"{value!r} is no list")
+        items: Any = list.__class_getitem__(get_args(cls)[0])
+        return tuple(converter.structure(value, items))
+
+    converter.register_structure_hook(str, only(str))
+    converter.register_structure_hook(bool, only(bool))
+    converter.register_structure_hook(int, only(int))
+    converter.register_structure_hook(float, only(int, float))
+    converter.register_structure_hook_func(_is_tuple, structure_tuple)
+
+
+def _is_tuple(cls: Any) -> bool:
+    return get_origin(cls) is tuple
 
 
 def _target(text: str) -> Target:
@@ -89,9 +120,15 @@ def _structure(converter: Converter, data: Any, cls: type[T]) -> T:
     try:
         return converter.structure(data, cls)
     except BaseValidationError as error:
-        raise ConfigError("; ".join(transform_error(error))) from error
+        raise ConfigError("; ".join(map(_camel_path, transform_error(error)))) from error
     except (TypeError, ValueError, KeyError) as error:
         raise ConfigError(f"not a {cls.__name__}: {error}") from error
+
+
+def _camel_path(problem: str) -> str:
+    said, at, path = problem.rpartition(" @ ")
+    said = said.replace("expected tuple", "expected list")
+    return said + at + re.sub(r"\w+", lambda name: camel(name[0]), path)
 
 
 def event_to_wire(seen: Observed, target: str) -> dict[str, Any]:
