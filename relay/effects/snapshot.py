@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from attrs import frozen
 
@@ -49,6 +50,13 @@ class FileChange:
     old_path: str = ""
 
 
+class LeftOut(NamedTuple):
+    """A file that is not in a snapshot, and its size in bytes."""
+
+    path: str
+    size: int
+
+
 @frozen(kw_only=True)
 class Work:
     """What differs between two commits: the files, and one line that sums them up."""
@@ -67,7 +75,7 @@ class SnapshotTaken:
         parent: what it is compared with: its first parent, or the commit itself when nothing was new (taken
             again with the same number, the result is that of the first time).
         changed: what differs from `parent`.
-        left_out: (path, bytes) of the files that were not taken; the notes say why.
+        left_out: the files that were not taken; the notes say why.
         notes: what the next agent or the user should know.
         made: a commit was made; false when the state was committed already.
     """
@@ -76,7 +84,7 @@ class SnapshotTaken:
     tree: str
     parent: str | None
     changed: tuple[FileChange, ...] = ()
-    left_out: tuple[tuple[str, int], ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
     notes: tuple[str, ...] = ()
     made: bool = True
 
@@ -152,7 +160,7 @@ async def take(
         tree=tree,
         parent=parent,
         changed=changed,
-        left_out=tuple((item.path, item.size) for item in staged.left_out),
+        left_out=tuple(LeftOut(item.path, item.size) for item in staged.left_out),
         notes=tuple(notes),
         made=made and not known,
     )

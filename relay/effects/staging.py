@@ -50,7 +50,7 @@ RELAY = Identity(name="Relay", email="relay@localhost")
 
 
 @frozen(kw_only=True)
-class LeftOut:
+class Skipped:
     """A file that was not taken: its size in bytes (0 where it has none) and why."""
 
     path: str
@@ -74,7 +74,7 @@ class Staged:
     head: str | None
     branch: str | None
     changed: tuple[str, ...]
-    left_out: tuple[LeftOut, ...]
+    left_out: tuple[Skipped, ...]
     nested: tuple[str, ...]
     conflicted: tuple[str, ...]
 
@@ -228,7 +228,7 @@ class _Seen:
 class _Sorted:
     add: tuple[bytes, ...]
     remove: tuple[bytes, ...]
-    left_out: tuple[LeftOut, ...]
+    left_out: tuple[Skipped, ...]
 
 
 def _read_status(fields: list[bytes]) -> _Seen:
@@ -275,7 +275,7 @@ def _read_status(fields: list[bytes]) -> _Seen:
 def _sort_out(root: bytes, paths: tuple[bytes, ...], max_bytes: int | None) -> _Sorted:
     add: list[bytes] = []
     remove: list[bytes] = []
-    left_out: list[LeftOut] = []
+    left_out: list[Skipped] = []
     for path in paths:
         full = os.path.join(root, path)  # noqa: PTH118 - bytes: a name need not be text
         try:
@@ -288,11 +288,11 @@ def _sort_out(root: bytes, paths: tuple[bytes, ...], max_bytes: int | None) -> _
             # A submodule, or a file that became a folder (whose files are listed themselves).
             (add if os.path.lexists(full + b"/.git") else remove).append(path)
         elif not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
-            left_out.append(LeftOut(path=path_text(path), size=0, why="not a file"))
+            left_out.append(Skipped(path=path_text(path), size=0, why="not a file"))
         elif max_bytes is not None and found.st_size > max_bytes:
-            left_out.append(LeftOut(path=path_text(path), size=found.st_size, why="too large"))
+            left_out.append(Skipped(path=path_text(path), size=found.st_size, why="too large"))
         elif stat.S_ISREG(mode) and not os.access(full, os.R_OK):
-            left_out.append(LeftOut(path=path_text(path), size=found.st_size, why="not readable"))
+            left_out.append(Skipped(path=path_text(path), size=found.st_size, why="not readable"))
         else:
             add.append(path)
     return _Sorted(add=tuple(add), remove=tuple(remove), left_out=tuple(left_out))
