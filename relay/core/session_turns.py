@@ -342,7 +342,10 @@ class SessionTurns(SessionSteps):
                 fresh = verdict.failure is FailureClass.CONTEXT_OVERFLOW
                 outputs += self._hand_off(reason, at, fresh=fresh)
             case Wait():
-                outputs += self._hand_off(reason, at, wake_at=decision.until, prefer=target)
+                attempts = record.attempts + 1
+                outputs += self._hand_off(
+                    reason, at, wake_at=decision.until, prefer=target, attempts=attempts
+                )
             case AskUser():
                 wait = f"{reason}. {decision.hint}".strip()
                 outputs += self._hand_off(reason, at, hold=True, wait_reason=wait, prefer=target)
