@@ -12,7 +12,7 @@ MAY_IMPORT = {
     "errors": set(),
     "version": set(),
     "core": {"errors"},
-    "providers": {"errors", "core"},
+    "providers": {"errors", "version", "core"},
     "store": {"errors", "core"},
     "effects": {"errors", "core", "providers", "store"},
     "actors": {"errors", "core", "providers"},
