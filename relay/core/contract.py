@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from collections.abc import Mapping
+import unicodedata
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -19,13 +20,16 @@ import rfc8785
 from attrs import evolve, frozen
 
 from relay.core.facts import SessionFacts
+from relay.core.handover import attempts, do_not_redo, half_written, next_action
 from relay.core.quoting import clean, one_line, shorten
-from relay.core.wire import camel, from_wire, to_wire
-from relay.errors import ConfigError, IntegrityError, NewerFormatError
+from relay.core.wire import camel, from_wire
+from relay.errors import ConfigError, IntegrityError, InternalError, NewerFormatError
 
 VERSION = 2
 MAX_BYTES = 8 * 1024 * 1024
-GOAL_CHARS = 20_000
+GOAL_CHARS = 100_000
+MOST_FILES = 2_000
+"""Most files of each kind that a contract names."""
 INTENT_BLOCK = (
     "initial_prompt",
     "plan",
@@ -160,62 +164,59 @@ class Circumstances:
 
 
 def build(facts: SessionFacts, here: Circumstances) -> Contract:
-    """The contract of a handoff, unsigned."""
-    remaining = tuple(one_line(text) for text in facts.remaining)
-    done = tuple(f"{one_line(text)} (done)" for text in facts.done)
+    """The contract of a handoff, unsigned. Every text in it is clean; paths stand as they are."""
+    goal = shorten(clean(facts.goal), GOAL_CHARS)
     known = {change.path for change in here.files}
-    files = (
-        *here.files,
-        *(ChangedPath(path=path, status="?") for path in facts.changed if path not in known),
-    )
-    ran = tuple(RanCommand(command=c.command, exit_code=c.exit_code) for c in facts.commands.values() if c.ok)
-    redo = (*done, *(f"ran {c.command}" + _code(c.exit_code) for c in ran))
+    told = (ChangedPath(path=_path(path), status="?") for path in facts.changed if path not in known)
+    items = dict.fromkeys((*facts.finished, *(item.text for item in facts.plan)))
     return Contract(
         contract_id=here.contract_id,
         session_id=here.session_id,
         task_id=here.task_id,
         version=VERSION,
-        task_goal=shorten(clean(facts.goal), GOAL_CHARS),
-        next_action=_next_action(facts, remaining),
-        do_not_redo=redo,
-        initial_prompt=shorten(clean(facts.goal), GOAL_CHARS),
-        plan=tuple(f"[{_box(item.status.value)}] {one_line(item.text)}" for item in facts.plan),
-        tasks_remaining=remaining,
+        task_goal=goal,
+        next_action=next_action(facts),
+        do_not_redo=do_not_redo(facts),
+        initial_prompt=goal,
+        plan=tuple(one_line(text) for text in items),
+        tasks_remaining=tuple(one_line(text) for text in facts.remaining),
+        in_flight_code=tuple(Snippet(path=_path(path), snippet=what) for path, what in half_written(facts)),
         acceptance_assertions=tuple(f"`{one_line(command)}` exits with status 0" for command in here.verify),
-        file_manifest=tuple(ManifestEntry(path=path, sha256=sha) for path, sha in here.manifest),
-        decisions=tuple(facts.decisions),
-        constraints=tuple(facts.constraints),
+        file_manifest=tuple(ManifestEntry(path=path, sha256=sha) for path, sha in here.manifest[:MOST_FILES]),
+        decisions=tuple(one_line(text) for text in facts.decisions),
+        constraints=constraints_of(facts),
         snapshot_commit_sha=here.snapshot_commit,
         created=here.created.isoformat(timespec="seconds"),
-        from_target=here.from_target,
+        from_target=one_line(here.from_target),
         reason=one_line(here.reason),
-        failed_attempts=tuple(Attempt(what=f.what, why=f.why) for f in facts.failures.values()),
+        failed_attempts=tuple(Attempt(what=one_line(a.what), why=one_line(a.why)) for a in attempts(facts)),
         commands_run=tuple(
-            RanCommand(command=c.command, exit_code=c.exit_code) for c in facts.commands.values()
+            RanCommand(command=one_line(ran.command), exit_code=ran.exit_code)
+            for ran in facts.commands.values()
         ),
-        files_changed=files,
+        files_changed=(*here.files, *told)[:MOST_FILES],
         last_message=clean(facts.last_message),
-        diff_stat=here.diff_stat,
-        verify_commands=here.verify,
-        left_out=here.left_out,
+        diff_stat=one_line(here.diff_stat),
+        verify_commands=tuple(clean(command) for command in here.verify),
+        left_out=tuple(_path(path) for path in here.left_out[:MOST_FILES]),
         user_messages=tuple(shorten(clean(text), 2_000) for text in facts.replies[-10:]),
     )
 
 
-def _next_action(facts: SessionFacts, remaining: tuple[str, ...]) -> str:
-    if remaining:
-        return remaining[0]
-    if facts.next_step:
-        return facts.next_step
-    return "Inspect the working tree against the goal, then finish it"
+NOTED = " (noted by an agent)"
+"""Ends a constraint that an agent stated, so that none passes for the user's own."""
 
 
-def _box(status: str) -> str:
-    return {"completed": "x", "in_progress": "~"}.get(status, " ")
+def constraints_of(facts: SessionFacts) -> tuple[str, ...]:
+    """The user's rules, then what agents noted, marked as such."""
+    stated = (one_line(rule) for rule in facts.rules)
+    noted = (one_line(text) + NOTED for text in facts.constraints if text not in facts.rules)
+    return tuple(dict.fromkeys((*stated, *noted)))
 
 
-def _code(exit_code: int | None) -> str:
-    return "" if exit_code is None else f" (exit code {exit_code})"
+def _path(path: str) -> str:
+    """A path as text that JSON can hold; an agent may have written anything."""
+    return path.encode("utf-8", "replace").decode()
 
 
 def canonical(contract: Contract) -> bytes:
@@ -227,12 +228,12 @@ def canonical(contract: Contract) -> bytes:
 
 def document(contract: Contract) -> dict[str, Any]:
     """The contract as a JSON object with every field of its version."""
-    left_out = {*INTENT_BLOCK, *ADDED} if contract.version == 1 else set()
-    return {
-        camel(a.name): _plain(getattr(contract, a.name))
-        for a in attrs.fields(Contract)
-        if a.name not in left_out
-    }
+    return {camel(name): _plain(getattr(contract, name)) for name in _names(contract.version)}
+
+
+def _names(version: int) -> tuple[str, ...]:
+    left_out = {*INTENT_BLOCK, *ADDED} if version == 1 else set()
+    return tuple(a.name for a in attrs.fields(Contract) if a.name not in left_out)
 
 
 def _plain(value: Any) -> Any:
@@ -240,73 +241,124 @@ def _plain(value: Any) -> Any:
         return [_plain(item) for item in value]
     if attrs.has(type(value)):
         return {camel(a.name): _plain(getattr(value, a.name)) for a in attrs.fields(type(value))}
-    return to_wire(value)
+    return value
 
 
 def key_id(key: bytes) -> str:
-    """Names the key without telling it."""
+    """Names the key without telling it: 16 hex digits."""
     return hashlib.sha256(b"relay-key-id" + key).hexdigest()[:16]
 
 
 def sign(contract: Contract, markdown: bytes, key: bytes) -> Contract:
-    """The contract, bound to its Markdown and signed."""
+    """The contract, bound to its Markdown and signed.
+
+    Args:
+        key: the secret, 32 bytes.
+
+    Raises:
+        InternalError: a text in it is one that `verify` would refuse.
+    """
     bound = evolve(
         contract, brief_sha256=hashlib.sha256(markdown).hexdigest(), key_id=key_id(key), signature=""
     )
-    return evolve(bound, signature=_mac(bound, key))
+    try:
+        fault = _odd_text(document(bound))
+        mac = _mac(bound, key)
+    except rfc8785.CanonicalizationError as error:
+        raise InternalError(f"contract {contract.contract_id} cannot be written: {error}") from error
+    if fault:
+        raise InternalError(f"contract {contract.contract_id} cannot be signed: {fault}")
+    return evolve(bound, signature=mac)
 
 
 def _mac(contract: Contract, key: bytes) -> str:
     return hmac.new(key, canonical(contract), hashlib.sha256).hexdigest()
 
 
-def verify(data: bytes, markdown: bytes, key: bytes, *, session_id: str) -> Contract:
+def verify(data: bytes, markdown: bytes | None, key: bytes, *, session_id: str | None) -> Contract:
     """The contract, if both files are what Relay wrote for this session.
+
+    Args:
+        data: envelope.json, to the byte.
+        markdown: envelope.md, to the byte; None when the JSON alone is looked at, never to inject.
+        key: this user's signing key.
+        session_id: whose contract it must be; None when any will do.
 
     Raises:
         NewerFormatError: a newer Relay wrote it.
+        BriefMismatchError: the JSON is right, but the Markdown is not the one that it covers.
         IntegrityError: it says which check failed.
     """
+    contract = _read(data)
+    if contract.version != 1 and contract.key_id != key_id(key):
+        raise _broken(f"it was signed with key {contract.key_id[:16]!r}, and this user's is {key_id(key)}")
+    try:
+        expected = _mac(contract, key)
+    except rfc8785.CanonicalizationError as error:
+        raise _broken(f"its values cannot be signed ({error})") from error
+    if not hmac.compare_digest(expected.encode(), contract.signature.encode("utf-8", "replace")):
+        raise _broken("its signature does not match")
+    if data != dump(contract):
+        raise _broken("it is spelled otherwise than Relay writes it")
+    if fault := _odd_text(document(contract)):
+        raise _broken(fault)
+    if markdown is not None and contract.version == 1:
+        raise _broken("version 1 does not cover the Markdown, so envelope.md cannot be trusted")
+    if markdown is not None and not hmac.compare_digest(
+        hashlib.sha256(markdown).hexdigest().encode(), contract.brief_sha256.encode()
+    ):
+        raise BriefMismatchError(contract)
+    if session_id is not None and contract.session_id != session_id:
+        raise _broken(f"it belongs to session {contract.session_id}, not {session_id}")
+    return contract
+
+
+class BriefMismatchError(IntegrityError):
+    """envelope.md is not the text that envelope.json, which is in order, was signed for."""
+
+    code = "brief_mismatch"
+
+    def __init__(self, contract: Contract) -> None:
+        super().__init__(
+            f"the contract is refused: envelope.md is not the text signed for {contract.contract_id}",
+            hint=_HINT,
+        )
+        self.contract = contract
+
+
+def dump(contract: Contract) -> bytes:
+    """The bytes of envelope.json: one spelling only, indented for people."""
+    return json.dumps(document(contract), indent=2, ensure_ascii=False, sort_keys=True).encode() + b"\n"
+
+
+def _read(data: bytes) -> Contract:
+    """The JSON as a value, its shape checked and nothing else."""
     values = _parse(data)
     version = values.get("version")
     if type(version) is int and version > VERSION:
         raise NewerFormatError(
             f"the contract has version {version}; this Relay knows up to {VERSION}", hint="update this Relay"
         )
-    if version not in (1, VERSION):
-        raise _broken(f"its version is {version!r:.40}")
-    left_out = {*INTENT_BLOCK, *ADDED} if version == 1 else set()
-    wanted = {camel(a.name) for a in attrs.fields(Contract) if a.name not in left_out}
+    if type(version) is not int or version < 1:
+        raise _broken("it lacks version" if version is None else f"its version is {version!r:.40}")
+    wanted = {camel(name) for name in _names(version)}
     if missing := wanted - set(values):
         raise _broken(f"it lacks {', '.join(sorted(missing))}")
     if extra := set(values) - wanted:
-        raise _broken(f"it has unknown fields: {', '.join(sorted(extra))[:200]}")
+        raise _broken(f"it has unknown fields: {', '.join(sorted(extra))[:200]!r}")
     try:
         contract = from_wire(values, Contract)
-    except ConfigError as error:
-        raise _broken(f"its fields have the wrong types: {error.message}") from error
-    if not hmac.compare_digest(_mac(contract, key), contract.signature) or _loose(data, contract):
-        raise _broken("its signature does not match")
-    if version != 1 and hashlib.sha256(markdown).hexdigest() != contract.brief_sha256:
-        raise _broken("envelope.md is not the text that was signed")
-    if contract.session_id != session_id:
-        raise _broken(f"it belongs to session {contract.session_id}")
+        spelled = document(contract) == values
+    except (ConfigError, RecursionError) as error:
+        raise _broken(f"its fields have the wrong types: {str(error)[:300]}") from error
+    if not spelled:
+        raise _broken("its fields have the wrong types, or an entry has an unknown field")
     return contract
-
-
-def dump(contract: Contract) -> bytes:
-    """The bytes of envelope.json."""
-    return json.dumps(document(contract), indent=2, ensure_ascii=False, sort_keys=True).encode() + b"\n"
-
-
-def _loose(data: bytes, contract: Contract) -> bool:
-    """The bytes are another spelling of the same values: Relay writes one spelling only."""
-    return data != dump(contract)
 
 
 def _parse(data: bytes) -> Mapping[str, Any]:
     if len(data) > MAX_BYTES:
-        raise _broken(f"it has {len(data)} bytes")
+        raise _broken(f"it has {len(data)} bytes, and {MAX_BYTES} are the most")
 
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
         names = [name for name, _ in items]
@@ -326,8 +378,28 @@ def _parse(data: bytes) -> Mapping[str, Any]:
     return values
 
 
+def _odd_text(value: Any) -> str:
+    """Why one of the texts could be read in two ways, or ""; a path stands as the file system has it."""
+    for name, text in _texts(value, ""):
+        if name not in _AS_ON_DISK and not unicodedata.is_normalized("NFC", text):
+            return f"the text of {name} is not in Unicode's normal form C"
+    return ""
+
+
+def _texts(value: Any, name: str) -> Iterator[tuple[str, str]]:
+    if isinstance(value, str):
+        yield name, value
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts(item, name)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _texts(item, key)
+
+
+_AS_ON_DISK = ("path", "leftOut")
+_HINT = "it was changed after Relay signed it; hand over again to have a new one written"
+
+
 def _broken(what: str) -> IntegrityError:
-    return IntegrityError(
-        f"the contract is refused: {what}",
-        hint="somebody changed it after Relay signed it; hand over again to have a new one written",
-    )
+    return IntegrityError(f"the contract is refused: {what}", hint=_HINT)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from attrs import frozen
 
-from relay.core.contract import Contract
+from relay.core.contract import Contract, constraints_of
 from relay.core.facts import SessionFacts
 from relay.core.quoting import clean, one_line, shorten
 
@@ -88,7 +88,7 @@ def score(contract: Contract, facts: SessionFacts, *, files: tuple[str, ...] = (
                 found=sum(one_line(text) in redo for text in facts.done),
             ),
             _set("files", list(paths), tuple(carried)),
-            _set("constraints", list(facts.constraints), contract.constraints),
+            _set("constraints", list(constraints_of(facts)), contract.constraints),
             _set("decisions", list(facts.decisions), contract.decisions),
             KindScore(
                 kind="failed_attempts",

@@ -42,6 +42,11 @@ def clean(text: str) -> str:
     return unicodedata.normalize("NFC", text)
 
 
+def valid(text: str) -> str:
+    """`text` as UTF-8 can hold it: halves of surrogate pairs become U+FFFD."""
+    return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
+
+
 def one_line(text: str, limit: int = 300) -> str:
     """`text`, clean, on one line of at most `limit` characters; a cut is marked with an ellipsis."""
     line = " ".join(clean(text[: 4 * limit + 64]).split())

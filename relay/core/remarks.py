@@ -111,9 +111,11 @@ def _lines(text: str) -> Iterator[tuple[str, bool]]:
         if _FENCE.match(raw):
             fenced = not fenced
             continue
-        if fenced or not raw.strip() or raw.lstrip()[0] in ">|" or raw.startswith(("    ", "\t")):
+        if fenced or not raw.strip() or raw.lstrip()[0] in ">|":
             continue
         bullet = _BULLET.match(raw)
+        if bullet is None and raw.startswith(("    ", "\t")):
+            continue
         line = _MARKUP.sub("", raw[bullet.end() if bullet else 0 :].strip()[:_LONGEST_LINE]).strip()
         if line:
             yield line, bullet is not None
