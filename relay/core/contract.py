@@ -10,8 +10,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-import unicodedata
-from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -22,6 +20,7 @@ from attrs import evolve, frozen
 from relay.core.facts import SessionFacts
 from relay.core.handover import attempts, do_not_redo, half_written, next_action
 from relay.core.quoting import clean, one_line, shorten
+from relay.core.strict_json import load_object, not_normal
 from relay.core.wire import camel, from_wire
 from relay.errors import ConfigError, IntegrityError, InternalError, NewerFormatError
 
@@ -228,7 +227,11 @@ def canonical(contract: Contract) -> bytes:
 
 def document(contract: Contract) -> dict[str, Any]:
     """The contract as a JSON object with every field of its version."""
-    return {camel(name): _plain(getattr(contract, name)) for name in _names(contract.version)}
+    return {_wire_name(name): _plain(getattr(contract, name)) for name in _names(contract.version)}
+
+
+def _wire_name(name: str) -> str:
+    return _SHA if name == "snapshot_commit_sha" else camel(name)
 
 
 def _names(version: int) -> tuple[str, ...]:
@@ -262,7 +265,7 @@ def sign(contract: Contract, markdown: bytes, key: bytes) -> Contract:
         contract, brief_sha256=hashlib.sha256(markdown).hexdigest(), key_id=key_id(key), signature=""
     )
     try:
-        fault = _odd_text(document(bound))
+        fault = not_normal(document(bound), _AS_ON_DISK)
         mac = _mac(bound, key)
     except rfc8785.CanonicalizationError as error:
         raise InternalError(f"contract {contract.contract_id} cannot be written: {error}") from error
@@ -300,7 +303,7 @@ def verify(data: bytes, markdown: bytes | None, key: bytes, *, session_id: str |
         raise _broken("its signature does not match")
     if data != dump(contract):
         raise _broken("it is spelled otherwise than Relay writes it")
-    if fault := _odd_text(document(contract)):
+    if fault := not_normal(document(contract), _AS_ON_DISK):
         raise _broken(fault)
     if markdown is not None and contract.version == 1:
         raise _broken("version 1 does not cover the Markdown, so envelope.md cannot be trusted")
@@ -333,7 +336,12 @@ def dump(contract: Contract) -> bytes:
 
 def _read(data: bytes) -> Contract:
     """The JSON as a value, its shape checked and nothing else."""
-    values = _parse(data)
+    if len(data) > MAX_BYTES:
+        raise _broken(f"it has {len(data)} bytes, and {MAX_BYTES} are the most")
+    try:
+        values = load_object(data)
+    except ValueError as error:
+        raise _broken(str(error)) from error
     version = values.get("version")
     if type(version) is int and version > VERSION:
         raise NewerFormatError(
@@ -341,13 +349,13 @@ def _read(data: bytes) -> Contract:
         )
     if type(version) is not int or version < 1:
         raise _broken("it lacks version" if version is None else f"its version is {version!r:.40}")
-    wanted = {camel(name) for name in _names(version)}
+    wanted = {_wire_name(name) for name in _names(version)}
     if missing := wanted - set(values):
         raise _broken(f"it lacks {', '.join(sorted(missing))}")
     if extra := set(values) - wanted:
         raise _broken(f"it has unknown fields: {', '.join(sorted(extra))[:200]!r}")
     try:
-        contract = from_wire(values, Contract)
+        contract = from_wire({**values, camel("snapshot_commit_sha"): values[_SHA]}, Contract)
         spelled = document(contract) == values
     except (ConfigError, RecursionError) as error:
         raise _broken(f"its fields have the wrong types: {str(error)[:300]}") from error
@@ -356,47 +364,7 @@ def _read(data: bytes) -> Contract:
     return contract
 
 
-def _parse(data: bytes) -> Mapping[str, Any]:
-    if len(data) > MAX_BYTES:
-        raise _broken(f"it has {len(data)} bytes, and {MAX_BYTES} are the most")
-
-    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
-        names = [name for name, _ in items]
-        if len(set(names)) != len(names):
-            raise ValueError("a key stands twice")
-        return dict(items)
-
-    def constant(text: str) -> Any:
-        raise ValueError(f"{text} is no JSON number")
-
-    try:
-        values = json.loads(data.decode(), object_pairs_hook=pairs, parse_constant=constant)
-    except (ValueError, RecursionError) as error:
-        raise _broken(f"it is not valid JSON ({error})") from error
-    if not isinstance(values, dict):
-        raise _broken("it is not a JSON object")
-    return values
-
-
-def _odd_text(value: Any) -> str:
-    """Why one of the texts could be read in two ways, or ""; a path stands as the file system has it."""
-    for name, text in _texts(value, ""):
-        if name not in _AS_ON_DISK and not unicodedata.is_normalized("NFC", text):
-            return f"the text of {name} is not in Unicode's normal form C"
-    return ""
-
-
-def _texts(value: Any, name: str) -> Iterator[tuple[str, str]]:
-    if isinstance(value, str):
-        yield name, value
-    elif isinstance(value, list):
-        for item in value:
-            yield from _texts(item, name)
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            yield from _texts(item, key)
-
-
+_SHA = "snapshotCommitSHA"
 _AS_ON_DISK = ("path", "leftOut")
 _HINT = "it was changed after Relay signed it; hand over again to have a new one written"
 

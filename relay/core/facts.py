@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from attrs import define, evolve, field, frozen
 
+from relay.core.attempts import CUT_OFF, LINE, FailedAttempt, OpenCall, reason_of, what_of
 from relay.core.events import (
     AgentStarted,
     AgentText,
@@ -46,13 +47,10 @@ FEW = 20
 """Most runs, limits and questions that are kept."""
 TEXT = 4_000
 """Most characters of a reply or of the last message."""
-LINE = 300
-"""Most characters of a command, a plan's item, a path or a reason."""
 
 HANDING_OVER = "Relay is handing this task over; do not go on."
 """What an agent is told that asks for permission while it is being stopped."""
 
-_ERROR_WORDS = re.compile(r"\b(?:error|fail|fatal|denied|cannot|not found|panic|exception)", re.IGNORECASE)
 _LOOKS = re.compile(r"(?:\S*/)?(?:grep|egrep|fgrep|rg|diff|cmp|test|\[|which|pgrep)\s|git (?:diff|grep)\b")
 """Commands that answer "no" with exit code 1."""
 _LASTING = (ToolKind.EDIT, ToolKind.SHELL, ToolKind.MCP)
@@ -67,26 +65,6 @@ class CommandRun:
     exit_code: int | None
     ok: bool
     times: int = 1
-
-
-@frozen(kw_only=True)
-class FailedAttempt:
-    """Something that did not work: what, and the line of its output that tells why."""
-
-    what: str
-    why: str
-
-
-@frozen(kw_only=True)
-class OpenCall:
-    """A tool call that has no result: its run, and what it does, on one line each."""
-
-    run: int
-    tool: str
-    tool_kind: ToolKind
-    paths: tuple[str, ...] = ()
-    command: str = ""
-    detail: str = ""
 
 
 @frozen(kw_only=True)
@@ -298,11 +276,11 @@ class SessionFacts:
             if result.ok:
                 self.failures.pop(what_of(call), None)
             else:
-                self._fail(what_of(call), _reason(result))
+                self._fail(what_of(call), reason_of(result))
 
     def _edited(self, call: OpenCall, result: ToolResult) -> None:
         if not result.ok:
-            self._fail(what_of(call), _reason(result))
+            self._fail(what_of(call), reason_of(result))
             return
         self.failures.pop(what_of(call), None)
         for path in call.paths:
@@ -326,7 +304,7 @@ class SessionFacts:
         if ran.ok or (result.exit_code == 1 and _LOOKS.match(command)):
             self.failures.pop(what_of(call), None)
         else:
-            self._fail(what_of(call), _reason(result))
+            self._fail(what_of(call), reason_of(result))
 
     def _fail(self, what: str, why: str) -> None:
         self.failures.pop(what, None)
@@ -387,10 +365,6 @@ class SessionFacts:
         return (*self.cut_off, *(call for call in self.open_calls.values() if call.tool_kind in _LASTING))
 
 
-CUT_OFF = "it was cut off before it ended, and may have taken effect"
-"""Why an attempt that never had a result did not work."""
-
-
 def _bounded(items: list[PlanItem]) -> tuple[PlanItem, ...]:
     """At most MOST items; what is completed is left out first."""
     over = len(items) - MOST
@@ -401,22 +375,6 @@ def _bounded(items: list[PlanItem]) -> tuple[PlanItem, ...]:
         else:
             kept.append(item)
     return tuple(kept[:MOST])
-
-
-def what_of(call: OpenCall) -> str:
-    """A tool call in one line: the name of an attempt."""
-    if call.tool_kind is ToolKind.SHELL and call.command:
-        return f"run {call.command}"
-    if call.tool_kind is ToolKind.EDIT and call.paths:
-        return one_line("edit " + ", ".join(call.paths), LINE)
-    return one_line(f"{call.tool} {call.detail}", LINE)
-
-
-def _reason(result: ToolResult) -> str:
-    lines = [line for line in result.output.split("\n") if line.strip()]
-    telling = [line for line in lines if _ERROR_WORDS.search(line)] or lines[-1:]
-    why = one_line(telling[0], 200) if telling else "no reason given"
-    return f"exit code {result.exit_code}: {why}" if result.exit_code else why
 
 
 def _sum(one: TokenUsage, other: TokenUsage) -> TokenUsage:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 
+from relay.core.attempts import CUT_OFF, FailedAttempt, what_of
 from relay.core.events import ToolKind
-from relay.core.facts import CUT_OFF, FailedAttempt, SessionFacts, what_of
+from relay.core.facts import SessionFacts
 from relay.core.quoting import one_line
 
 NO_PLAN = "Inspect the working tree against the goal, then finish it"
