@@ -33,7 +33,12 @@ _USER_RULE = re.compile(
     r"\b(?:do\s+not|don['\u2019]?t|must(?:n['\u2019]t)?|never|always)\b|(?<!\bthe )(?<!\bif )\bonly\b",
     re.IGNORECASE,
 )
-_NOTHING = re.compile(r"(?:none|n/?a|tbd|pending|unknown|not\s+yet\b.*|no\b.{0,20})\.?", re.IGNORECASE)
+_NOTHING = re.compile(
+    r"(?:none|nothing|n/?a|tbd|pending|unknown|not\s+yet\b.*|no(?:\s+(?:new|further|other|more|special|open|known))?"
+    r"(?:\s+(?:decisions?|constraints?|limits?|next\s+steps?|steps?|actions?|one))?"
+    r"(?:\s+(?:yet|so\s+far|left|made|needed|required|remain(?:s|ing)?))?)(?:\s+(?:yet|so\s+far))?[.!]?",
+    re.IGNORECASE,
+)
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+(?=[^a-z\s])")
 _NEXT = re.compile(
     r"next(?:\s+(?:steps?|action|up))?\s*(?:[:\u2014]|\s-\s)\s*(.*)|"
