@@ -30,6 +30,7 @@ def create_app(context: ApiContext) -> QuartTrio:
     """The application of one daemon."""
     app = QuartTrio("relay", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY
+    app.url_map.merge_slashes = False
     description = describe(ROUTES)
 
     async def openapi(_: ApiContext, call: Call) -> Any:

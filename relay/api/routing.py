@@ -8,6 +8,9 @@ from typing import Any
 from attrs import field, frozen
 
 from relay.api.context import ApiContext
+from relay.errors import ConfigError
+
+_DIGITS = 18
 
 
 @frozen(kw_only=True)
@@ -53,3 +56,15 @@ class Route:
     query: Mapping[str, str] = field(factory=dict)
     response: str = ""
     token: bool = True
+
+
+def whole_number(query: Mapping[str, str], name: str, default: int) -> int:
+    """A query value as a number of 0 or more.
+
+    Raises:
+        ConfigError: it is none, or far too large.
+    """
+    text = query.get(name, str(default))
+    if not text.isascii() or not text.isdigit() or len(text) > _DIGITS:
+        raise ConfigError(f"{name} {text[:40]!r} is not a whole number of at most {_DIGITS} digits")
+    return int(text)

@@ -12,7 +12,7 @@ import trio
 
 from relay.api import requests, views
 from relay.api.context import ApiContext
-from relay.api.routing import Call, Route
+from relay.api.routing import Call, Route, whole_number
 from relay.api.starting import session_settings
 from relay.core import commands
 from relay.core.chain import Target, parse_target
@@ -35,8 +35,6 @@ async def begin(context: ApiContext, call: Call) -> Mapping[str, Any]:
     body: requests.RunRequest = call.body
     if not body.task.strip():
         raise ConfigError("task is empty", hint="say what is to be done")
-    if not Path(body.cwd).is_absolute():
-        raise ConfigError(f"cwd {body.cwd!r} is not an absolute path")
     settings = await session_settings(context, body)
     sid = new_session_id()
     made = await context.facade.create(sid, body.cwd, settings.options, settings.policy)
@@ -60,8 +58,8 @@ async def shown(context: ApiContext, call: Call) -> dict[str, Any]:
 async def events(context: ApiContext, call: Call) -> list[dict[str, Any]]:
     """GET /api/sessions/{sid}/events."""
     record = await views.one(context, call.path["sid"])
-    after = _number(call.query.get("after", "0"), "after")
-    limit = min(_number(call.query.get("limit", str(EVENTS_AT_ONCE)), "limit"), EVENTS_AT_ONCE)
+    after = whole_number(call.query, "after", 0)
+    limit = min(whole_number(call.query, "limit", EVENTS_AT_ONCE), EVENTS_AT_ONCE)
 
     def read() -> list[dict[str, Any]]:
         path = RepoPlaces(root=Path(record.repository)).audit
@@ -85,12 +83,6 @@ def entry_view(entry: audit_read.AuditEntry) -> dict[str, Any]:
         "type": entry.event,
         "data": data,
     }
-
-
-def _number(text: str, name: str) -> int:
-    if not text.isascii() or not text.isdigit():
-        raise ConfigError(f"{name} {text!r} is not a number")
-    return int(text)
 
 
 async def _act(context: ApiContext, record: SessionRecord, command: commands.Command) -> Mapping[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from relay.core.config import Config
 from relay.core.record import Options
 from relay.core.session import SessionPolicy
 from relay.core.wire import to_wire
-from relay.errors import ConfigError, MissingBinaryError
+from relay.errors import ConfigError, MissingBinaryError, NoRepositoryError
 from relay.store.config_file import load_effective
 from relay.store.repo_root import repository_root
 from relay.store.trust import TrustStore, require
@@ -37,6 +38,20 @@ class SessionSettings:
     notes: tuple[str, ...] = ()
 
 
+def folder(cwd: str) -> Path:
+    """A folder that a request names.
+
+    Raises:
+        ConfigError: it is not an absolute path. NoRepositoryError: there is no such folder.
+    """
+    path = Path(cwd)
+    if "\0" in cwd or not path.is_absolute():
+        raise ConfigError(f"cwd {cwd[:200]!r} is not an absolute path")
+    if not os.path.isdir(path):  # noqa: PTH112  (Path.is_dir raises for a name that is too long)
+        raise NoRepositoryError(f"cwd {cwd[:200]!r} is no folder", hint="name a folder of a git repository")
+    return path
+
+
 async def session_settings(context: ApiContext, body: RunRequest) -> SessionSettings:
     """Settle them.
 
@@ -45,7 +60,7 @@ async def session_settings(context: ApiContext, body: RunRequest) -> SessionSett
         NotTrustedError: relay.toml names commands and is not trusted.
         MissingBinaryError: none of the chain's agents is installed.
     """
-    root = repository_root(Path(body.cwd))
+    root = repository_root(folder(body.cwd))
     config = await trio.to_thread.run_sync(_trusted_config, context, root)
     chain, notes = await _chain(context, config, body, root)
     allow = body.allow or config.approvals.allow

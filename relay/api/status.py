@@ -13,13 +13,15 @@ import trio
 
 from relay.api import requests, views
 from relay.api.context import ApiContext
-from relay.api.routing import Call, Route
+from relay.api.routing import Call, Route, whole_number
 from relay.api.sessions import entry_view
+from relay.api.starting import folder
 from relay.core.record import SessionRecord
 from relay.core.wire import to_wire
-from relay.errors import ConfigError, NotFoundError
+from relay.errors import NotFoundError
 from relay.store import audit_read, audit_verify, contracts
 from relay.store.places import RepoPlaces
+from relay.store.repo_root import repository_root
 from relay.version import VERSION
 
 _MARKER = re.compile(r"\[REDACTED:([a-z0-9_]+)")
@@ -52,10 +54,8 @@ async def status(context: ApiContext, call: Call) -> Mapping[str, Any]:
 
 async def newest(context: ApiContext, call: Call) -> list[Any]:
     """GET /api/events."""
-    since = call.query.get("since", "0")
-    if not since.isascii() or not since.isdigit():
-        raise ConfigError(f"since {since!r} is not a number")
-    return [orjson.loads(event.wire) for event in context.stream.since(int(since))]
+    since = whole_number(call.query, "since", 0)
+    return [orjson.loads(event.wire) for event in context.stream.since(since)]
 
 
 async def contract(context: ApiContext, call: Call) -> Mapping[str, Any]:
@@ -134,7 +134,7 @@ async def isolate(context: ApiContext, call: Call) -> Mapping[str, Any]:
 async def providers(context: ApiContext, call: Call) -> list[Any]:
     """GET /api/providers: state and quota of every target that is known here."""
     cwd = call.query.get("cwd", "")
-    found = await context.machine.providers(Path(cwd) if cwd else None)
+    found = await context.machine.providers(repository_root(folder(cwd)) if cwd else None)
     circuits = {view["target"]: view for view in await circuit(context, call)}
     listed: list[Any] = []
     for provider in found:

@@ -13,6 +13,7 @@ import trio
 from quart import websocket
 
 from relay.api.context import ApiContext
+from relay.api.routing import whole_number
 from relay.api.sessions import entry_view
 from relay.api.stream import Listener, StreamEvent, wire_event
 from relay.store import audit_read
@@ -28,17 +29,18 @@ async def serve_events(context: ApiContext) -> None:
 
     Raises:
         NotAllowedError: it may not come in; the handshake is refused with that status.
+        UserError: `after` or `session` is not as it must be; the same.
     """
     context.gatekeeper.check(websocket.headers, websocket.cookies, token_needed=True)
-    after = websocket.args.get("after", "")
+    resumes = "after" in websocket.args
+    last = whole_number(websocket.args, "after", 0) if resumes else -1
     session = websocket.args.get("session", "")
     if session:
         session_id(session)
     await websocket.accept()
     listener = context.stream.listen(session)
     try:
-        last = int(after) if after.isascii() and after.isdigit() else -1
-        if last >= 0:
+        if resumes:
             last = await _catch_up(context, last, session)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_drain)

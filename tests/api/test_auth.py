@@ -110,7 +110,7 @@ async def test_no_answer_lets_another_origin_read_it(api: Stand, method: str, pa
     for asked in (method, "OPTIONS"):
         headers = {**AUTHORIZED, "Origin": "https://evil.com", "Access-Control-Request-Method": method}
         answer = await api.call(asked, path, headers=headers)
-        assert not [name for name in answer.headers if name.lower().startswith("access-control")]
+        assert not [name for name, _ in answer.headers if name.lower().startswith("access-control")]
 
 
 @TOKENED
