@@ -55,7 +55,8 @@ class SessionBase(ABC):
         move, self._saving = self._saving, None
         if move is None:
             return []
-        before, self.record = self.record.state, move.record
+        begins = move.record is self.record
+        before, self.record = "" if begins else self.record.state, move.record
         outputs: Outputs = [
             asks.Record(entries=(self._fsm_entry(before, move, at),), sync=True),
         ]
@@ -68,7 +69,7 @@ class SessionBase(ABC):
             outputs += self._fire(trigger, when, **changes)
         return [*outputs, *self._settle(at)]
 
-    def _fsm_entry(self, before: State, move: Move, at: datetime) -> effects.JournalEntry:
+    def _fsm_entry(self, before: str, move: Move, at: datetime) -> effects.JournalEntry:
         run = move.record.run
         return self._entry(
             at,
