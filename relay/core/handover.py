@@ -19,7 +19,8 @@ _WRITTEN_FILES = 40
 _LINE = 240
 
 _LASTING = re.compile(
-    r"migrat|\b(?:npm|pnpm|yarn|bun|pip3?|uv|poetry|cargo|go|gem|bundle|brew|apt|apt-get|dnf|apk|composer|conda|"
+    r"migrat|\b(?:alembic|flyway|liquibase|goose|dbmate)\s+(?:up|down|upgrade|downgrade|update)\b|"
+    r"\b(?:npm|pnpm|yarn|bun|pip3?|uv|poetry|cargo|go|gem|bundle|brew|apt|apt-get|dnf|apk|composer|conda|"
     r"dotnet|mix)\b[^|;&]*\b(?:i|ci|install|add|remove|uninstall|sync|get|require|restore|update|upgrade|tidy)\b|"
     r"\b(?:npm|yarn|pnpm|bun|cargo)\s+(?:init|create|new|publish)\b|^\s*(?:yarn|poetry lock)\s*$|"
     r"\bgit\b[^|;&]*\s(?:commit|push|merge|rebase|tag|mv|rm|apply|am|cherry-pick|revert|reset|checkout|switch|"
