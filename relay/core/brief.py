@@ -11,7 +11,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable
 
-from attrs import field, frozen
+from attrs import frozen
 
 from relay.core.contract import NOTED, Contract
 from relay.core.quoting import clean, code, fence, nonce, one_line, shorten
@@ -39,11 +39,6 @@ class _Part:
     weight: int
     most: int
     show: Callable[[int], str]
-    level: int = field()
-
-    @level.default
-    def _whole(self) -> int:
-        return self.most
 
 
 def render(contract: Contract, *, budget_chars: int = BUDGET_CHARS) -> str:

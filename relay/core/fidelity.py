@@ -1,15 +1,19 @@
 """How much of what was known a contract carries: the handoff fidelity score, 0 to 1.
 
 Computed for every live handoff against the facts folded from the session's own events, and by the
-evaluation suite against expected facts, in the same way.
+evaluation suite against expected facts (`Expected`), in the same way. Each kind has a recall (share of
+the expected that is carried) and a precision (share of the carried that was expected); the score of a
+kind is their harmonic mean, the total the mean of the kinds by `WEIGHTS`. What the bounds of the facts
+left out counts as not carried, so that a session too long to be remembered in full does not score 1.
 """
 
 from __future__ import annotations
 
 from attrs import frozen
 
-from relay.core.contract import Contract, constraints_of
+from relay.core.contract import GOAL_CHARS, Contract, constraints_of
 from relay.core.facts import SessionFacts
+from relay.core.handover import attempts
 from relay.core.quoting import clean, one_line, shorten
 
 WEIGHTS = {
@@ -22,12 +26,42 @@ WEIGHTS = {
     "failed_attempts": 1.0,
     "next_action": 1.0,
 }
-"""How much each kind counts; a kind with nothing to carry does not count."""
+"""How much each kind counts; a kind with nothing expected and nothing carried does not count."""
+
+_KIND_OF_DROPPED = {
+    "plan": "open_tasks",
+    "finished": "done_tasks",
+    "changed": "files",
+    "rules": "constraints",
+    "constraints": "constraints",
+    "decisions": "decisions",
+    "failures": "failed_attempts",
+}
+
+
+@frozen(kw_only=True)
+class Expected:
+    """What a continuation must carry.
+
+    Args:
+        next_action: "" when nothing says what comes next: then any will do.
+        lost: how many more of each kind there were, beyond what could be remembered.
+    """
+
+    goal: str
+    open_tasks: tuple[str, ...] = ()
+    done_tasks: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    constraints: tuple[str, ...] = ()
+    decisions: tuple[str, ...] = ()
+    failed_attempts: tuple[str, ...] = ()
+    next_action: str = ""
+    lost: tuple[tuple[str, int], ...] = ()
 
 
 @frozen(kw_only=True)
 class KindScore:
-    """One kind: what should be there, what is, what is there and should not be."""
+    """One kind: how many should be there, how many are, how many are there and should not be."""
 
     kind: str
     expected: int
@@ -45,6 +79,12 @@ class KindScore:
         total = self.found + self.surplus
         return self.found / total if total else 1.0
 
+    @property
+    def score(self) -> float:
+        """Harmonic mean of both."""
+        total = self.recall + self.precision
+        return 2 * self.recall * self.precision / total if total else 0.0
+
 
 @frozen(kw_only=True)
 class Fidelity:
@@ -54,56 +94,76 @@ class Fidelity:
 
     @property
     def score(self) -> float:
-        """Weighted harmonic mean of recall and precision over the kinds that count."""
-        counted = [(WEIGHTS[k.kind], _f1(k)) for k in self.kinds if k.expected]
-        weight = sum(w for w, _ in counted)
-        return round(sum(w * value for w, value in counted) / weight, 4) if weight else 1.0
+        """The weighted mean over the kinds that count, to four places; 1 only when nothing is amiss."""
+        counted = [kind for kind in self.kinds if kind.expected or kind.surplus]
+        weight = sum(WEIGHTS[kind.kind] for kind in counted)
+        if not weight:
+            return 1.0
+        total = sum(WEIGHTS[kind.kind] * kind.score for kind in counted) / weight
+        return min(round(total, 4), 0.9999) if total < 1 - 1e-12 else 1.0
 
 
-def _f1(kind: KindScore) -> float:
-    recall, precision = kind.recall, kind.precision
-    return 2 * recall * precision / (recall + precision) if recall + precision else 0.0
-
-
-def score(contract: Contract, facts: SessionFacts, *, files: tuple[str, ...] = ()) -> Fidelity:
-    """Score a contract.
+def expected_of(facts: SessionFacts, *, files: tuple[str, ...] = ()) -> Expected:
+    """What the facts of a session ask of its contract.
 
     Args:
         files: paths that changed according to git, beside those the events tell of.
     """
-    goal = shorten(clean(facts.goal), 20_000)
-    redo = " \n".join(contract.do_not_redo)
-    paths = dict.fromkeys((*facts.changed, *files))
-    carried = {change.path for change in contract.files_changed}
-    open_tasks = [one_line(text) for text in facts.remaining]
-    failed = {(a.what, a.why) for a in contract.failed_attempts}
-    expected_next = open_tasks[0] if open_tasks else facts.next_step
+    remaining = tuple(one_line(text) for text in facts.remaining)
+    lost: dict[str, int] = {}
+    for dropped, count in facts.dropped.items():
+        if kind := _KIND_OF_DROPPED.get(dropped):
+            lost[kind] = lost.get(kind, 0) + count
+    return Expected(
+        goal=shorten(clean(facts.goal), GOAL_CHARS),
+        open_tasks=remaining,
+        done_tasks=tuple(one_line(text) for text in facts.done),
+        files=(*facts.changed, *files),
+        constraints=constraints_of(facts),
+        decisions=tuple(one_line(text) for text in facts.decisions),
+        failed_attempts=tuple(one_line(failed.what) for failed in attempts(facts)),
+        next_action=remaining[0] if remaining else one_line(facts.next_step),
+        lost=tuple(sorted(lost.items())),
+    )
+
+
+def compare(contract: Contract, expected: Expected) -> Fidelity:
+    """Score a contract against what it must carry. Texts are compared without case and spacing."""
+    lost = dict(expected.lost)
+    done = _count("done_tasks", expected.done_tasks, contract.do_not_redo, lost)
+    changed = tuple(change.path for change in contract.files_changed)
+    failed = tuple(attempt.what for attempt in contract.failed_attempts)
+    wanted_next = expected.next_action or contract.next_action
     return Fidelity(
         kinds=(
-            KindScore(kind="goal", expected=1, found=int(contract.task_goal == goal)),
-            _set("open_tasks", open_tasks, contract.tasks_remaining),
-            KindScore(
-                kind="done_tasks",
-                expected=len(facts.done),
-                found=sum(one_line(text) in redo for text in facts.done),
-            ),
-            _set("files", list(paths), tuple(carried)),
-            _set("constraints", list(constraints_of(facts)), contract.constraints),
-            _set("decisions", list(facts.decisions), contract.decisions),
-            KindScore(
-                kind="failed_attempts",
-                expected=len(facts.failures),
-                found=sum((f.what, f.why) in failed for f in facts.failures.values()),
-            ),
-            KindScore(
-                kind="next_action",
-                expected=int(bool(expected_next)),
-                found=int(bool(expected_next) and contract.next_action == expected_next),
-            ),
+            _count("goal", (expected.goal,), (contract.task_goal,), lost),
+            _count("open_tasks", expected.open_tasks, contract.tasks_remaining, lost),
+            # What was run and written is not to be redone either: no surplus.
+            KindScore(kind=done.kind, expected=done.expected, found=done.found),
+            _count("files", expected.files, changed, lost),
+            _count("constraints", expected.constraints, contract.constraints, lost),
+            _count("decisions", expected.decisions, contract.decisions, lost),
+            _count("failed_attempts", expected.failed_attempts, failed, lost),
+            _count("next_action", (wanted_next,), (contract.next_action,), lost),
         )
     )
 
 
-def _set(kind: str, expected: list[str], carried: tuple[str, ...]) -> KindScore:
-    wanted, there = set(expected), set(carried)
-    return KindScore(kind=kind, expected=len(wanted), found=len(wanted & there), surplus=len(there - wanted))
+def score(contract: Contract, facts: SessionFacts, *, files: tuple[str, ...] = ()) -> Fidelity:
+    """Score a contract against the facts of its session; `files` as for `expected_of`."""
+    return compare(contract, expected_of(facts, files=files))
+
+
+def _count(kind: str, expected: tuple[str, ...], carried: tuple[str, ...], lost: dict[str, int]) -> KindScore:
+    wanted = {_key(text) for text in expected}
+    there = {_key(text) for text in carried if text.strip()}
+    return KindScore(
+        kind=kind,
+        expected=len(wanted) + lost.get(kind, 0),
+        found=len(wanted & there),
+        surplus=len(there - wanted),
+    )
+
+
+def _key(text: str) -> str:
+    return " ".join(clean(text).split()).casefold()

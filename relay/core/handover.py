@@ -20,16 +20,17 @@ _LINE = 240
 
 _LASTING = re.compile(
     r"migrat|\b(?:alembic|flyway|liquibase|goose|dbmate)\s+(?:up|down|upgrade|downgrade|update)\b|"
-    r"\b(?:npm|pnpm|yarn|bun|pip3?|uv|poetry|cargo|go|gem|bundle|brew|apt|apt-get|dnf|apk|composer|conda|"
-    r"dotnet|mix)\b[^|;&]*\b(?:i|ci|install|add|remove|uninstall|sync|get|require|restore|update|upgrade|tidy)\b|"
-    r"\b(?:npm|yarn|pnpm|bun|cargo)\s+(?:init|create|new|publish)\b|^\s*(?:yarn|poetry lock)\s*$|"
-    r"\bgit\b[^|;&]*\s(?:commit|push|merge|rebase|tag|mv|rm|apply|am|cherry-pick|revert|reset|checkout|switch|"
-    r"submodule add|init)\b|\bgh\b.*\b(?:create|merge|edit|close)\b|"
+    r"\b(?:npm|pnpm|yarn|bun|pip3?|uv|poetry|cargo|go|gem|bundle|brew|apt|apt-get|dnf|apk|composer|conda|dotnet)"
+    r"\s+(?:-\S+\s+|pip\s+|mod\s+|tool\s+)*(?:i|ci|install|add|remove|uninstall|sync|get|require|restore|update|"
+    r"upgrade|tidy|init|create|new|publish)\b|^\s*yarn\s*$|"
+    r"\bgit\s+(?:-[cC]\s+\S+\s+|--\S+\s+)*(?:commit|push|merge|rebase|tag|mv|rm|apply|am|cherry-pick|revert|"
+    r"reset|checkout|switch|init|submodule\s+add)\b|\bgh\s+\S+\s+(?:create|merge|edit|close)\b|"
     r"(?:^|[;&|]\s*|\bsudo\s+)(?:mkdir|mv|cp|rm|ln|touch|chmod|patch|tee|createdb|dropdb|make\s+install)\b|"
     r"\bsed\s+(?:-\S+\s+)*-i|\bperl\s+-\S*i|(?<![<>=2&-])>>?\s*(?!&|/dev/)\S|"
-    r"\b(?:docker|podman)\b[^|;&]*\s(?:build|push|run|up|tag)\b|\b(?:kubectl|terraform|helm|pulumi|ansible-playbook)\b"
-    r"[^|;&]*(?:\b(?:apply|create|delete|install|upgrade|up)\b|$)|\b(?:deploy|publish|seed|codegen|scaffold)\b|"
-    r"\bgenerate\b|\bcurl\b.*(?:-X\s*|--request[ =])(?:POST|PUT|PATCH|DELETE)\b|"
+    r"\b(?:docker|podman)\s+(?:compose\s+)?(?:build|push|run|up|tag)\b|\bansible-playbook\b|"
+    r"\b(?:kubectl|terraform|helm|pulumi)\s+(?:-\S+\s+)*(?:apply|create|delete|destroy|install|upgrade|up)\b|"
+    r"\b(?:deploy|publish|seed|codegen|scaffold|generate)\b|"
+    r"\bcurl\b.*(?:-X\s*|--request[ =])(?:POST|PUT|PATCH|DELETE)\b|"
     r"\b(?:psql|mysql|sqlite3)\b.*\b(?:insert|update|delete|create|alter|drop)\b",
     re.IGNORECASE,
 )
