@@ -181,7 +181,9 @@ def build(facts: SessionFacts, here: Circumstances) -> Contract:
         tasks_remaining=tuple(one_line(text) for text in facts.remaining),
         in_flight_code=tuple(Snippet(path=_path(path), snippet=what) for path, what in half_written(facts)),
         acceptance_assertions=tuple(f"`{one_line(command)}` exits with status 0" for command in here.verify),
-        file_manifest=tuple(ManifestEntry(path=path, sha256=sha) for path, sha in here.manifest[:MOST_FILES]),
+        file_manifest=tuple(
+            ManifestEntry(path=_path(path), sha256=sha) for path, sha in here.manifest[:MOST_FILES]
+        ),
         decisions=tuple(one_line(text) for text in facts.decisions),
         constraints=constraints_of(facts),
         snapshot_commit_sha=here.snapshot_commit,
@@ -193,7 +195,9 @@ def build(facts: SessionFacts, here: Circumstances) -> Contract:
             RanCommand(command=one_line(ran.command), exit_code=ran.exit_code)
             for ran in facts.commands.values()
         ),
-        files_changed=(*here.files, *told)[:MOST_FILES],
+        files_changed=(*(evolve(change, path=_path(change.path)) for change in here.files), *told)[
+            :MOST_FILES
+        ],
         last_message=clean(facts.last_message),
         diff_stat=one_line(here.diff_stat),
         verify_commands=tuple(clean(command) for command in here.verify),
