@@ -30,6 +30,7 @@ from relay.api.starting import policy_of
 from relay.api.stream import EventStream
 from relay.core.wire import to_wire
 from relay.effects.clock import WallClock
+from relay.effects.do_journal import next_number
 from relay.effects.machine import Machine
 from relay.effects.port import EffectsPort
 from relay.effects.watch import Watch
@@ -109,7 +110,7 @@ class Daemon:
         self._key = load_or_make_signing_key(places.signing_key)
         self._token = load_or_make_token(places.token)
         self._clock = WallClock()
-        self._stream = EventStream()
+        self._stream = EventStream(floor=next_number(places) - 1)
         self.facade = Facade(self._clock)
 
     async def serve(self, quiet: bool = True) -> int:
@@ -216,8 +217,9 @@ class Daemon:
 
     async def _end_when_idle(self) -> None:
         idle_since = trio.current_time()
-        while True:
-            await trio.sleep(1.0)
+        while not self._ending.is_set():
+            with trio.move_on_after(1.0):
+                await self._ending.wait()
             views = (await self.facade.sessions())["sessions"]
             ended = ("COMPLETED", "FAILED", "STOPPED")
             if any(view.get("state", "DISPATCHED") not in ended for view in views) or self._stream.listeners:
