@@ -1,45 +1,79 @@
-"""A session's contract on disk: `envelope.md` and `envelope.json`, written and read as a pair."""
+"""A session's contract on disk: `envelope.md` and `envelope.json`, written and read as a pair.
+
+Called by the effects that seal a contract and that start an agent from it, and by the API.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from relay.core.contract import MAX_BYTES, Contract, dump, verify
-from relay.errors import IntegrityError, NotFoundError
-from relay.store.atomic import read, replace
+from relay.core.brief import contract_named
+from relay.core.contract import MAX_BYTES, BriefMismatchError, Contract, dump, verify
+from relay.errors import IntegrityError, NewerFormatError, NotFoundError
+from relay.store.atomic import OPS, FileOps, read, replace
+
+MARKDOWN = "envelope.md"
+JSON = "envelope.json"
 
 
-def write(folder: Path, contract: Contract, markdown: str) -> None:
+class PairIncompleteError(IntegrityError):
+    """The two files are not of one contract, as after a crash between writing them: write both anew."""
+
+    code = "pair_incomplete"
+
+
+def write(folder: Path, contract: Contract, markdown: str, *, ops: FileOps = OPS) -> None:
     """Write the pair, the Markdown first; a crash between the two leaves a pair that does not verify.
 
     Args:
         folder: the session's folder.
-        contract: signed.
+        contract: signed for this Markdown.
 
     Raises:
         StoreError, DiskFullError: it could not be written; the files that were there are whole.
     """
-    replace(folder / "envelope.md", markdown.encode())
-    replace(folder / "envelope.json", dump(contract))
+    replace(folder / MARKDOWN, markdown.encode(), ops=ops)
+    replace(folder / JSON, dump(contract), ops=ops)
 
 
-def load_verified(folder: Path, key: bytes, *, session_id: str) -> tuple[Contract, str]:
+def load_verified(
+    folder: Path, key: bytes, *, session_id: str | None, ops: FileOps = OPS
+) -> tuple[Contract, str]:
     """The contract and its Markdown, if both are what Relay wrote for this session.
+
+    Args:
+        session_id: whose it must be; None when any will do.
 
     Raises:
         NotFoundError: there is no contract.
-        IntegrityError: one of the files was changed, or one is missing; names the file.
-        NewerFormatError, StoreError: it can't be read.
+        PairIncompleteError: one of the files is missing, or they belong to two contracts.
+        IntegrityError: one of the files was changed; names it.
+        NewerFormatError: a newer Relay wrote it.
+        StoreError: one of them cannot be read, is a link, or is larger than a contract can be.
     """
-    data = read(folder / "envelope.json", limit=MAX_BYTES)
-    markdown = read(folder / "envelope.md", limit=MAX_BYTES)
+    data = read(folder / JSON, limit=MAX_BYTES, ops=ops)
+    markdown = read(folder / MARKDOWN, limit=MAX_BYTES, ops=ops)
     if data is None and markdown is None:
-        raise NotFoundError(f"there is no contract in {folder}")
+        raise NotFoundError(
+            f"there is no contract in {folder}", hint="one is written when a session is handed over"
+        )
     if data is None or markdown is None:
-        missing = "envelope.json" if data is None else "envelope.md"
-        raise IntegrityError(f"{folder / missing} is missing", hint="hand over again to have it written")
+        raise PairIncompleteError(f"{folder / (JSON if data is None else MARKDOWN)} is missing", hint=_ANEW)
     try:
         contract = verify(data, markdown, key, session_id=session_id)
-        return contract, markdown.decode()
+    except BriefMismatchError as error:
+        named = contract_named(markdown.decode("utf-8", "replace"))
+        if named and named != error.contract.contract_id:
+            raise PairIncompleteError(
+                f"{folder / MARKDOWN} is of contract {named}, and {JSON} of {error.contract.contract_id}",
+                hint=_ANEW,
+            ) from error
+        raise IntegrityError(f"{folder / MARKDOWN}: {error.message}", hint=error.hint) from error
+    except NewerFormatError as error:
+        raise NewerFormatError(f"{folder / JSON}: {error.message}", hint=error.hint) from error
     except IntegrityError as error:
-        raise IntegrityError(f"{folder / 'envelope.json'}: {error.message}", hint=error.hint) from error
+        raise IntegrityError(f"{folder / JSON}: {error.message}", hint=error.hint) from error
+    return contract, markdown.decode()
+
+
+_ANEW = "hand over again to have both written anew"
