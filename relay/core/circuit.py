@@ -112,7 +112,7 @@ def admit(breaker: Breaker, now: datetime, *, threshold: float = 1.0) -> Admitte
 
 def failed(breaker: Breaker, verdict: Verdict, now: datetime, policy: CircuitPolicy) -> Breaker:
     """The breaker after a failed turn or start."""
-    why = verdict.why or verdict.failure.value.replace("_", " ")
+    why = verdict.failure.value.replace("_", " ")
     match verdict.failure:
         case FailureClass.NONE | FailureClass.REFUSAL | FailureClass.CONTEXT_OVERFLOW:
             return breaker
