@@ -76,8 +76,9 @@ def show(root: Path, commit: str, path: str) -> str:
 
 
 def status(root: Path) -> str:
-    """`git status` for machines; takes no lock, so the index stays as it is."""
-    return git(root, "--no-optional-locks", "status", "--porcelain", "--untracked-files=all")
+    """`git status` for machines, without Relay's own folder; takes no lock, so the index stays as it is."""
+    flags = ("status", "--porcelain", "--untracked-files=all", "--", ".", ":(exclude).relay")
+    return git(root, "--no-optional-locks", *flags)
 
 
 def fingerprint(root: Path) -> tuple[bytes, int, str, str, str, dict[str, tuple[int, bytes]]]:
