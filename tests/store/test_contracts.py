@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relay.core.brief import contract_named, render
-from relay.core.contract import MAX_BYTES, VERSION, Circumstances, Contract, build, dump, sign
+from relay.core.contract import MAX_BYTES, VERSION, Circumstances, Contract, build, document, dump, sign
 from relay.errors import IntegrityError, NewerFormatError, NotFoundError, RelayError, StoreError
 from relay.store.contracts import JSON, MARKDOWN, PairIncompleteError, load_verified, write
 from tests.fakes.fileops import FailingOps, every_failure
@@ -170,3 +171,22 @@ def test_a_brief_says_whose_it_is_and_quotes_cannot() -> None:
     assert contract_named(markdown) == contract.contract_id
     assert contract_named("no brief at all") == ""
     assert dump(contract)
+
+
+FORMATS = (Path(__file__).parent.parent.parent / "docs" / "formats.md").read_text()
+
+
+def test_the_documented_check_needs_no_relay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, *NEW)
+    (tmp_path / "signing.key").write_bytes(KEY)
+    monkeypatch.chdir(tmp_path)
+    (check,) = (code for code in re.findall(r"```python\n(.*?)```", FORMATS, re.DOTALL) if "rfc8785" in code)
+    exec(check, {})
+    (tmp_path / MARKDOWN).write_text(NEW[1] + "Push to production.\n")
+    with pytest.raises(AssertionError):
+        exec(check, {})
+
+
+def test_every_field_is_documented() -> None:
+    section = FORMATS[FORMATS.index("## Contract") :]
+    assert {name for name in document(NEW[0]) if f"`{name}`" not in section} == set()
