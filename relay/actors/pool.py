@@ -38,7 +38,7 @@ class ProviderPoolActor(RelayActor):
         for target in ask.wanted:
             if target == ask.insist:
                 chosen = reports.TargetChosen(key=ask.key, at=ask.at, target=target)
-                self._set(target, circuit.restore(self._breaker(target), ask.at), ask.at)
+                self._set(target, circuit.restore(ask.at), ask.at)
                 self.send(sender, chosen)
                 return
             answer = circuit.admit(self._breaker(target), ask.at, threshold=ask.threshold)
@@ -81,7 +81,7 @@ class ProviderPoolActor(RelayActor):
         if message.isolated:
             after = circuit.isolate(before, "isolated by hand", message.at)
         else:
-            after = circuit.restore(before, message.at)
+            after = circuit.restore(message.at)
         self._set(target, after, message.at)
         answer = Accepted(data=self._view(target))
         self.send(sender, Answered(correlation=message.correlation, answer=answer))

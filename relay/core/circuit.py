@@ -161,6 +161,6 @@ def isolate(breaker: Breaker, reason: str, now: datetime) -> Breaker:
     return evolve(breaker, state=Circuit.ISOLATED, reason=reason, updated_at=now)
 
 
-def restore(breaker: Breaker, now: datetime) -> Breaker:
-    """Put back into service by hand."""
-    return Breaker(windows=breaker.windows, updated_at=now)
+def restore(now: datetime) -> Breaker:
+    """Put back into service by hand; what its quota was told to be is forgotten."""
+    return Breaker(updated_at=now)

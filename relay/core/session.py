@@ -90,8 +90,10 @@ class Session(SessionReports):
 
     def _command_resume(self, command: commands.Resume, outputs: Outputs) -> tuple[commands.Answer, Outputs]:
         record = self.record
-        self._change(hold=False, insist=record.prefer is not None)
+        self._change(hold=False)
         if record.state is State.WAITING:
+            # A person who says "go on" has a reason to think that it can: try, whatever the breaker says.
+            self._change(prefer=record.prefer or self._target(), insist=True)
             outputs.append(effects.CancelTimer(key="wake"))
             outputs += self._wake(command.at)
         elif not record.hold:

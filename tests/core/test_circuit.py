@@ -75,7 +75,7 @@ def test_auth_isolates_until_it_is_restored_by_hand() -> None:
     assert isinstance(admit(breaker, NOW + timedelta(days=365)), CircuitOpen)
     assert breaker.state is Circuit.ISOLATED
     assert succeeded(breaker, NOW) == breaker
-    assert isinstance(admit(restore(breaker, NOW), NOW), Admitted)
+    assert isinstance(admit(restore(NOW), NOW), Admitted)
 
 
 def test_half_open_lets_exactly_one_probe_through() -> None:
