@@ -17,12 +17,17 @@ from relay.core.contract import NOTED, Contract
 from relay.core.quoting import clean, code, fence, nonce, one_line, shorten
 
 BUDGET_CHARS = 24_000
+"""Of the brief without what a goal is longer than 12 000 characters; such a goal is given whole."""
 _GOAL = 12_000
 _LEAST_GOAL = 2_000
 _LEAST_TASK = 40
 _ITEM = 300
 _MESSAGE = 4_000
 _STEP = 100
+_RESUMED = 20
+"""Most remaining tasks that an agent is reminded of that has its conversation still."""
+_NESTED = re.compile(r"(?:(?:[-*+]|\d{1,9}[.)])(?:\s+|$))+")
+_BLOCK = re.compile(r"#|>|<|`{3}|~{3}|\[.\]|[-=*_](?:\s*[-=*_]){2}")
 _NAMED = re.compile(r"^Contract (\S+) of session ", re.MULTILINE)
 
 
@@ -41,15 +46,18 @@ class _Part:
     show: Callable[[int], str]
 
 
-def render(contract: Contract, *, budget_chars: int = BUDGET_CHARS) -> str:
+def render(contract: Contract, *, budget_chars: int | None = None) -> str:
     """The brief.
 
     Goal, next action and remaining tasks are never left out; lists are cut with a count of what is
-    missing, the least important first. A huge goal keeps its head and tail, and says so.
+    missing, the least important first.
 
     Args:
-        budget_chars: most characters, at least 12 000 to be kept whatever the contract holds.
+        budget_chars: most characters, at least 12 000 to be kept whatever the contract holds; then a goal
+            that does not fit keeps its head and tail, and says so. None: BUDGET_CHARS, and the goal whole.
     """
+    if budget_chars is None:
+        budget_chars = BUDGET_CHARS + max(len(contract.task_goal) - _GOAL, 0)
     parts = _parts(contract)
     levels = [part.most for part in parts]
     for index in sorted(range(len(parts)), key=lambda i: parts[i].weight):
@@ -70,15 +78,21 @@ def render_resume(contract: Contract) -> str:
     lines = [
         f"You were stopped{f' ({why})' if why else ''}. Your session is restored; go on with the task.",
         "",
-        f"Next action: {one_line(contract.next_action)}",
+        "## Next action",
+        "",
+        _plain(contract.next_action, _ITEM),
     ]
     if contract.tasks_remaining:
-        lines += ["", "Remaining tasks:", *(f"- {one_line(task)}" for task in contract.tasks_remaining)]
+        tasks = contract.tasks_remaining
+        more = [f"- (+{len(tasks) - _RESUMED} more, see your plan)"] if len(tasks) > _RESUMED else []
+        lines += ["", "## Remaining tasks", "", *_bullets(tasks[:_RESUMED]), *more]
     if contract.in_flight_code:
         paths = ", ".join(code(one_line(snippet.path)) for snippet in contract.in_flight_code)
-        lines += ["", f"Check these files first, an edit was cut off: {paths}"]
+        lines += ["", "## Check these first, an edit was cut off", "", paths]
     commit = contract.snapshot_commit_sha[:12]
     lines += [
+        "",
+        "## Where it stands",
         "",
         f"Your work so far is committed as {commit}." if commit else "Your work so far is in the folder.",
     ]
@@ -107,7 +121,7 @@ def _parts(contract: Contract) -> list[_Part]:
         _fixed(_INTRODUCTION.format(word=word)),
         _goal(contract, word),
         _items("Do not redo", 90, _bullets(contract.do_not_redo)),
-        _fixed(f"## Next action\n\n{one_line(contract.next_action, _ITEM)}"),
+        _fixed(f"## Next action\n\n{_plain(contract.next_action, _ITEM)}"),
         _tasks(contract),
         _items("Check these first, an edit was cut off", 85, tuple(f"- {_path(path)}" for path in half)),
         _said(contract, word),
@@ -133,7 +147,15 @@ _INTRODUCTION = (
 
 
 def _bullets(texts: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(f"- {one_line(text, _ITEM)}" for text in texts)
+    return tuple(f"- {_plain(text, _ITEM)}" for text in texts)
+
+
+def _plain(text: str, limit: int) -> str:
+    """One line that begins no heading, box, fence, quote or HTML of its own."""
+    line = one_line(text, limit)
+    nested = _NESTED.match(line)
+    start = nested.end() if nested else 0
+    return f"{line[:start]}\\{line[start:]}" if _BLOCK.match(line, start) else line
 
 
 def _fixed(text: str) -> _Part:
@@ -188,7 +210,7 @@ def _said(contract: Contract, word: str) -> _Part:
 def _goal(contract: Contract, word: str) -> _Part:
     """The goal as the user typed it; its head and tail where it is huge."""
     goal = contract.task_goal
-    most = max(0, (min(len(goal), _GOAL) - _LEAST_GOAL + _STEP - 1) // _STEP)
+    most = max(0, (len(goal) - _LEAST_GOAL + _STEP - 1) // _STEP)
 
     def show(level: int) -> str:
         text = shorten(clean(goal), _LEAST_GOAL + level * _STEP)
@@ -202,7 +224,7 @@ def _tasks(contract: Contract) -> _Part:
     tasks = contract.tasks_remaining
 
     def show(level: int) -> str:
-        lines = (f"- {one_line(task, _LEAST_TASK + level)}" for task in tasks)
+        lines = (f"- {_plain(task, _LEAST_TASK + level)}" for task in tasks)
         return "## Remaining tasks\n\n" + "\n".join(lines) if tasks else ""
 
     return _Part(weight=300, most=_ITEM - _LEAST_TASK if tasks else 0, show=show)
