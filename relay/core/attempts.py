@@ -48,7 +48,11 @@ def what_of(call: OpenCall) -> str:
 
 def reason_of(result: ToolResult) -> str:
     """Why a call failed: its exit code, and the first line that speaks of an error, else the last one."""
-    lines = [line for line in result.output.split("\n") if line.strip()]
-    telling = next((line for line in lines if _ERROR_WORDS.search(line)), lines[-1] if lines else "")
+    found = _ERROR_WORDS.search(result.output)
+    if found:
+        start = result.output.rfind("\n", 0, found.start()) + 1
+        telling = result.output[start:].partition("\n")[0]
+    else:
+        telling = result.output.rstrip().rpartition("\n")[2]
     why = one_line(telling, 200) or "no reason given"
     return f"exit code {result.exit_code}: {why}" if result.exit_code else why

@@ -17,7 +17,9 @@ MAX_TEXT = 300
 
 _SCAN = 64 * 1024
 _LONGEST_LINE = 1000
-_HINTS = re.compile(r"decid|decision|constraint|must (?:not|never)|chose\b|going with", re.IGNORECASE)
+_DECISION_HINT = re.compile(r"decid|decision|chose\b|going\s+with", re.IGNORECASE)
+_CONSTRAINT_HINT = re.compile(r"constraint|must\s+(?:not|never)", re.IGNORECASE)
+_NEXT_HINT = re.compile(r"\bnext\b", re.IGNORECASE)
 _FENCE = re.compile(r"\s*(?:```|~~~)")
 _BULLET = re.compile(r"\s*(?:[-*+\u2022]|\d{1,3}[.)])\s+")
 _MARKUP = re.compile(r"\*\*|__|^#{1,6}\s+")
@@ -52,12 +54,12 @@ def decisions_in(text: str) -> tuple[str, ...]:
 
     Lines such as "Decision: ..." or "I decided to ...", and the bullets under a "Decisions:" heading.
     """
-    return tuple(_collect(text, _DECISION, _DECIDED)) if _HINTS.search(text, 0, _SCAN) else ()
+    return tuple(_collect(text, _DECISION_HINT, _DECISION, _DECIDED))
 
 
 def constraints_in(text: str) -> tuple[str, ...]:
     """The constraints that an agent's message states: "Constraint: ...", and what "must not" be."""
-    return tuple(_collect(text, _CONSTRAINT, _MUST_NOT)) if _HINTS.search(text, 0, _SCAN) else ()
+    return tuple(_collect(text, _CONSTRAINT_HINT, _CONSTRAINT, _MUST_NOT))
 
 
 def rules_in(text: str) -> tuple[str, ...]:
@@ -74,6 +76,8 @@ def announced_next(text: str) -> str:
     """What a message says comes next ("Next: ...", "Next steps:" and its first bullet), or ""."""
     awaiting = False
     found = ""
+    if not _NEXT_HINT.search(text, 0, _SCAN):
+        return ""
     for line, bullet in _lines(text):
         if awaiting:
             awaiting = False
@@ -89,13 +93,20 @@ def announced_next(text: str) -> str:
     return one_line(found, MAX_TEXT)
 
 
-def _collect(text: str, heading: re.Pattern[str], sentence: re.Pattern[str]) -> Iterator[str]:
+def _collect(
+    text: str, hint: re.Pattern[str], heading: re.Pattern[str], sentence: re.Pattern[str]
+) -> Iterator[str]:
+    # Most messages decide nothing: one search over the whole is all that they cost.
+    if not hint.search(text, 0, _SCAN):
+        return
     listing = False
     for line, bullet in _lines(text):
         if listing and bullet and not heading.match(line):
             yield one_line(line, MAX_TEXT)
             continue
         listing = False
+        if not hint.search(line):
+            continue
         match = heading.match(line)
         if match:
             said = match[1].strip()
