@@ -67,10 +67,11 @@ def _hash(root: bytes, path: str) -> FileHash | None:
         fd = os.open(full, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return None
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        return None
+    digest, size = hashlib.sha256(), 0
     with os.fdopen(fd, "rb") as file:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            return None
-        digest, size = hashlib.sha256(), 0
         while chunk := file.read(_CHUNK):
             digest.update(chunk)
             size += len(chunk)

@@ -6,6 +6,7 @@ branches are never touched. Taking a snapshot again, after a crash at any step, 
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -131,7 +132,7 @@ async def take(
             staged = await stage_all(git, index, max_bytes)
             notes += left_out_notes(staged, "the snapshot")
             tree = (await git.with_index(index).run("write-tree", writes=True)).text
-            async with mutex(common_dir):
+            async with contextlib.nullcontext() if _same(git_dir, common_dir) else mutex(common_dir):
                 refs = await session_refs(git, sid)
                 tip = refs.get("branch") if move_branch else None
                 parents = await _parents(git, staged, tip, refs.get("base"))
@@ -256,14 +257,19 @@ async def _linked(git: Git, worktree: Path) -> tuple[Path, Path]:
 
 
 async def _parents(git: Git, staged: Staged, tip: str | None, base: str | None) -> list[str]:
-    """HEAD, then the session's branch where HEAD does not contain it."""
+    """HEAD and the session's branch, without the one that the other contains."""
     head = staged.head
     if head is None or head == tip:
         return [p for p in (tip or base,) if p]
     if tip is None:
         return [head]
-    inside = await git.run("merge-base", "--is-ancestor", tip, head, accept=(0, 1))
-    return [head] if inside.code == 0 else [head, tip]
+    if await _contains(git, head, tip):
+        return [head]
+    return [tip] if await _contains(git, tip, head) else [head, tip]
+
+
+async def _contains(git: Git, commit: str, part: str) -> bool:
+    return (await git.run("merge-base", "--is-ancestor", part, commit, accept=(0, 1))).code == 0
 
 
 async def _commit(
