@@ -27,7 +27,7 @@ from tests.fakes.llm.server import FakeLlm
 T = TypeVar("T")
 
 ENDED = ("COMPLETED", "FAILED", "STOPPED")
-PATIENCE = 25.0
+PATIENCE = 60.0
 _QUIET = {
     "DISABLE_TELEMETRY": "1",
     "DISABLE_ERROR_REPORTING": "1",
@@ -151,9 +151,14 @@ class Stage:
 
     def scripted(self, label: str, **scenario: Any) -> None:
         """An account of the scripted agent, which plays the scenario."""
+        path = self.scripted_plays(label, **scenario)
+        self._account("scripted", label, {"SCRIPTED_SCENARIO": str(path)}, None)
+
+    def scripted_plays(self, label: str, **scenario: Any) -> Path:
+        """What the account's agents play from the next start on; the scenario's file."""
         path = self.root / f"scenario-{label}.json"
         path.write_text(json.dumps({"tasks": [], **scenario}))
-        self._account("scripted", label, {"RELAY_SCENARIO": str(path)}, None)
+        return path
 
     def _account(self, provider: str, label: str, env: Mapping[str, str], folder: Path | None) -> None:
         lines = [f"[providers.{provider}.accounts.{label}]"]
@@ -209,7 +214,7 @@ async def _process(stage: Stage) -> AsyncIterator[tuple[trio.Process, str]]:
     }
     with (stage.root / "daemon.err").open("ab") as errors:
         process = await trio.lowlevel.open_process(
-            [sys.executable, "-m", "relay", "daemon", "--port", "0"],
+            [sys.executable, "-m", "relay", "daemon", "run", "--port", "0"],
             env=env,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -310,16 +315,16 @@ class Relay:
 
         return await self.until(f"{sid} is {' or '.join(states)}", there)
 
-    async def event(self, sid: str, kind: str, **wanted: Any) -> dict[str, Any]:
+    async def event(self, sid: str, entry: str, /, **wanted: Any) -> dict[str, Any]:
         """The first event of this type whose data has what is wanted, once there is one."""
 
         async def there() -> dict[str, Any] | None:
-            for event in await self.events(sid, kind):
+            for event in await self.events(sid, entry):
                 if all(event.get(name) == value for name, value in wanted.items()):
                     return event
             return None
 
-        return await self.until(f"{kind} {wanted} of {sid}", there)
+        return await self.until(f"{entry} {wanted} of {sid}", there)
 
     async def until(self, what: str, check: Callable[[], Awaitable[T | None]]) -> T:
         """The first answer of `check` that is something.
@@ -335,6 +340,16 @@ class Relay:
                 await trio.sleep(0.03)
         stories = "\n".join([await self.story(sid) for sid in self.sids])
         raise AssertionError(f"never: {what}\n{stories}\n{(self.stage.root / 'daemon.err').read_text()}")
+
+    async def appears(self, path: Path) -> str:
+        """The text of a file, once there is one with something in it."""
+
+        target = trio.Path(path)
+
+        async def there() -> str:
+            return await target.read_text() if await target.exists() else ""
+
+        return await self.until(f"there is {path}", there)
 
     async def story(self, sid: str) -> str:
         """The session's events, for the message of a failed test."""

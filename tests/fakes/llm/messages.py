@@ -6,7 +6,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tests.fakes.llm.script import HOUR, Failure, Step
@@ -80,7 +80,7 @@ def stream(step: Step, body: Mapping[str, Any], number: int) -> Iterator[Frame |
     """The answer's events; a None where a step that holds stands still."""
     calls = _calls(step, body, number)
     yield "message_start", {"type": "message_start", "message": _message(str(number), str(body.get("model")))}
-    blocks: list[tuple[Mapping[str, Any], list[Mapping[str, Any]]]] = []
+    blocks: list[tuple[Mapping[str, Any], Sequence[Mapping[str, Any]]]] = []
     if step.said:
         words = [{"type": "text_delta", "text": piece} for piece in re.findall(r"\S+\s*", step.said)]
         blocks.append(({"type": "text", "text": ""}, words))
