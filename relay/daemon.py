@@ -52,6 +52,7 @@ log = logging.getLogger("relay.daemon")
 DEFAULT_PORT = 4748
 IDLE_SECONDS = 30.0
 HANDLERS_GRACE = 3.0
+STUCK_CLIENT_SECONDS = 15
 
 
 def run(port: int | None = None, *, while_busy: bool = False, quiet: bool = False) -> int:
@@ -248,6 +249,9 @@ def _bind(port: int, *, any_other: bool) -> socket.socket:
                 f"port {port} of 127.0.0.1 cannot be had: {_holder(port) or error.strerror}",
                 hint="choose another: relay daemon --port N, or server_port in relay.toml",
             ) from error
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        # Inherited by every connection: a client that reads nothing must not hold up the daemon's end.
+        bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, STUCK_CLIENT_SECONDS * 1000)
     bound.listen(256)
     return bound
 

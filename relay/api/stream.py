@@ -7,17 +7,20 @@ once, whatever the number of listeners.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
-from datetime import UTC
+from collections.abc import Iterable, Sequence
 
 import orjson
 import trio
 from attrs import define, field, frozen
 
+from relay.core.audit import stamp
 from relay.core.effects import JournalEntry
 
 RING = 20_000
 BACKLOG = 50_000
+FRAME_EVENTS = 1_000
+FRAME_BYTES = 256 * 1024
+"""WebSocket clients commonly refuse messages of more than a mebibyte."""
 
 
 @frozen
@@ -41,6 +44,18 @@ def wire_event(seq: int, ts: str, session: str, kind: str, data: object) -> Stre
     """An event in the form of `/ws`: `{seq, ts, session, type, data}`."""
     body = {"seq": seq, "ts": ts, "session": session, "type": kind, "data": data}
     return StreamEvent(seq, session, kind, orjson.dumps(body, default=str))
+
+
+def next_frame(events: Iterable[StreamEvent]) -> list[StreamEvent]:
+    """The first of the events: as many as make a frame, at least one."""
+    frame: list[StreamEvent] = []
+    size = 0
+    for event in events:
+        size += len(event.wire) + 1
+        if frame and (size > FRAME_BYTES or len(frame) == FRAME_EVENTS):
+            break
+        frame.append(event)
+    return frame
 
 
 @define(eq=False)
@@ -73,33 +88,37 @@ class Listener:
         """Return when there is something to send."""
         await self._bell.wait()
 
-    def take(self, most: int) -> list[StreamEvent]:
-        """The next events, oldest first."""
-        taken = [self.queue.popleft() for _ in range(min(most, len(self.queue)))]
+    def take(self) -> list[StreamEvent]:
+        """The next events, oldest first, as many as make a frame."""
+        taken = next_frame(self.queue)
+        for _ in taken:
+            self.queue.popleft()
         if not self.queue and not self.overrun:
             self._bell = trio.Event()
         return taken
 
 
 class EventStream:
-    """See the module."""
+    """See the module.
 
-    def __init__(self) -> None:
+    Args:
+        floor: the greatest number that an earlier life of the daemon can have given.
+    """
+
+    def __init__(self, floor: int = 0) -> None:
         self._ring: deque[StreamEvent] = deque(maxlen=RING)
         self._listeners: set[Listener] = set()
-        self._floor: int | None = None
+        self.floor = floor
+        """The ring has every event with a greater number; the others are in the logs alone."""
 
     def publish(self, entries: Sequence[JournalEntry]) -> None:
         """Durable events, in the order of their numbers."""
-        events = [
-            wire_event(e.seq, e.at.astimezone(UTC).isoformat(), e.session, e.type, e.data) for e in entries
-        ]
-        if self._floor is None and events:
-            self._floor = events[0].seq - 1
+        events = [wire_event(e.seq, stamp(e.at), e.session, e.type, e.data) for e in entries]
         overflow = len(self._ring) + len(events) - RING
         if overflow > 0:
-            gone = [*self._ring, *events][overflow - 1]
-            self._floor = gone.seq
+            kept = len(self._ring)
+            gone = self._ring[overflow - 1] if overflow <= kept else events[overflow - kept - 1]
+            self.floor = gone.seq
         self._ring.extend(events)
         for listener in self._listeners:
             listener.offer(events)
@@ -117,15 +136,6 @@ class EventStream:
     def since(self, seq: int, session: str = "") -> list[StreamEvent]:
         """The ring's events with a greater number."""
         return [e for e in self._ring if e.seq > seq and (not session or e.session == session)]
-
-    def holds(self, seq: int) -> bool:
-        """The ring has everything that came after this number."""
-        return self._floor is not None and seq >= self._floor
-
-    @property
-    def first(self) -> int | None:
-        """Number of the ring's oldest event."""
-        return self._ring[0].seq if self._ring else None
 
     @property
     def listeners(self) -> int:

@@ -6,6 +6,9 @@ reads too slowly is cut off with `[{"type": "resync", ...}]`: it comes again wit
 
 from __future__ import annotations
 
+import heapq
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import orjson
@@ -15,13 +18,12 @@ from quart import websocket
 from relay.api.context import ApiContext
 from relay.api.routing import whole_number
 from relay.api.sessions import entry_view
-from relay.api.stream import Listener, StreamEvent, wire_event
+from relay.api.stream import FRAME_EVENTS, Listener, StreamEvent, next_frame, wire_event
 from relay.store import audit_read
 from relay.store.places import session_id
 from relay.store.sessions import known_repositories
 
 FRAME_SECONDS = 0.015
-FRAME_EVENTS = 1_000
 
 
 async def serve_events(context: ApiContext) -> None:
@@ -41,7 +43,9 @@ async def serve_events(context: ApiContext) -> None:
     listener = context.stream.listen(session)
     try:
         if resumes:
-            last = await _catch_up(context, last, session)
+            # Taken at the same instant as the listener was added, so that nothing falls between the two.
+            stored_to, missed = context.stream.floor, context.stream.since(last, session)
+            last = await _catch_up(context, last, stored_to, missed, session)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_drain)
             await _pump(listener, last)
@@ -56,37 +60,38 @@ async def _drain() -> None:
         await websocket.receive()
 
 
-async def _catch_up(context: ApiContext, after: int, session: str) -> int:
-    if not context.stream.holds(after):
-        first = context.stream.first
-        for batch in await trio.to_thread.run_sync(_stored, context, after, first, session):
+async def _catch_up(
+    context: ApiContext, after: int, stored_to: int, missed: list[StreamEvent], session: str
+) -> int:
+    if after < stored_to:
+        stored = _stored(context, after, stored_to, session)
+        while batch := await trio.to_thread.run_sync(list, islice(stored, FRAME_EVENTS)):
             await _send(batch)
             after = batch[-1].seq
-    missed = context.stream.since(after, session)
-    for at in range(0, len(missed), FRAME_EVENTS):
-        await _send(missed[at : at + FRAME_EVENTS])
+    await _send(missed)
     return missed[-1].seq if missed else after
 
 
-def _stored(context: ApiContext, after: int, first: int | None, session: str) -> list[list[StreamEvent]]:
-    """Events from the logs that the ring has no more, in the order of their numbers."""
+def _stored(context: ApiContext, after: int, last: int, session: str) -> Iterator[StreamEvent]:
+    """Events that only the logs have, up to the number `last`, in the order of their numbers."""
     paths: list[Path] = [context.places.audit]
     paths += [places.audit for places in known_repositories(context.places)]
-    found: list[StreamEvent] = []
-    for path in paths:
-        for entry in audit_read.entries(path, after=after, session=session):
-            if first is not None and entry.seq >= first:
-                break
+    return heapq.merge(*(_logged(path, after, last, session) for path in paths), key=lambda event: event.seq)
+
+
+def _logged(path: Path, after: int, last: int, session: str) -> Iterator[StreamEvent]:
+    for entry in audit_read.entries(path, after=after, session=session):
+        if entry.seq > last:
+            return
+        if entry.seq > after:
             view = entry_view(entry)
-            found.append(wire_event(entry.seq, entry.ts, entry.session, entry.event, view["data"]))
-    found.sort(key=lambda event: event.seq)
-    return [found[at : at + FRAME_EVENTS] for at in range(0, len(found), FRAME_EVENTS)]
+            yield wire_event(entry.seq, entry.ts, entry.session, entry.event, view["data"])
 
 
 async def _pump(listener: Listener, last: int) -> None:
     while True:
         await listener.wait()
-        events = listener.take(FRAME_EVENTS)
+        events = listener.take()
         fresh = [event for event in events if event.seq > last]
         if fresh:
             await _send(fresh)
@@ -98,4 +103,7 @@ async def _pump(listener: Listener, last: int) -> None:
 
 
 async def _send(events: list[StreamEvent]) -> None:
-    await websocket.send((b"[" + b",".join(event.wire for event in events) + b"]").decode())
+    sent = 0
+    while frame := next_frame(islice(events, sent, None)):
+        await websocket.send((b"[" + b",".join(event.wire for event in frame) + b"]").decode())
+        sent += len(frame)

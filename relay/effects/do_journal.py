@@ -12,7 +12,7 @@ from relay.effects.world import World
 from relay.errors import RelayError
 from relay.store.atomic import read_versioned, write_versioned
 from relay.store.audit import AuditLog
-from relay.store.places import RepoPlaces
+from relay.store.places import RepoPlaces, StatePlaces
 
 _SEQUENCE_VERSION = 1
 _BREAKERS_VERSION = 1
@@ -81,12 +81,17 @@ def _data(entry: effects.JournalEntry) -> dict[str, Any]:
     return {**entry.data, "seq": entry.seq, "session": entry.session}
 
 
+def next_number(places: StatePlaces) -> int:
+    """The first event number that was never reserved."""
+    stored = read_versioned(places.sequence, _SEQUENCE_VERSION) or {}
+    return int(stored.get("next", 1))
+
+
 async def reserve_sequence(world: World, effect: effects.ReserveSequence) -> reports.SequenceReserved:
     """Reserve event numbers, so that none is given twice, also across a crash."""
 
     def reserve() -> tuple[int, int]:
-        stored = read_versioned(world.places.sequence, _SEQUENCE_VERSION) or {}
-        first = int(stored.get("next", 1))
+        first = next_number(world.places)
         write_versioned(world.places.sequence, {"next": first + effect.count}, _SEQUENCE_VERSION)
         return first, first + effect.count
 

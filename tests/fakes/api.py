@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+import socket
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import trio
 from attrs import define, field
+from hypercorn.config import Config
+from hypercorn.trio import serve
 
 from relay.actors import messages
 from relay.actors.facade import Facade
@@ -161,3 +168,25 @@ def stand(root: Path, *, port: int = PORT) -> Stand:
         stop=lambda: stops.append(True),
     )
     return Stand(root=root, actors=actors, context=context, app=create_app(context), stops=stops)
+
+
+@asynccontextmanager
+async def served(root: Path) -> AsyncIterator[tuple[Stand, int]]:
+    """The application behind a real server on a free port of the loopback interface."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        bound.listen(64)
+        port: int = bound.getsockname()[1]
+        api = stand(root, port=port)
+        config = Config()
+        config.bind = [f"fd://{os.dup(bound.fileno())}"]
+        config.graceful_timeout = config.shutdown_timeout = 0.1
+        config.accesslog = config.errorlog = None
+        ending = trio.Event()
+        async with trio.open_nursery() as nursery:
+            await nursery.start(partial(serve, api.app, config, shutdown_trigger=ending.wait))
+            try:
+                yield api, port
+            finally:
+                ending.set()
+                nursery.cancel_scope.cancel()
