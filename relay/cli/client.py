@@ -155,11 +155,11 @@ def find(settings: Settings, env: Mapping[str, str] | None = None) -> Where:
     Raises:
         NoDaemonError: none runs, or what answers there is no daemon of Relay's.
         NotAllowedError: an address on another machine, and no token for it.
-        ConfigError: RELAY_STATE_DIR is no absolute path.
+        ConfigError: what was named is no address, or RELAY_STATE_DIR no absolute path.
     """
     variables = os.environ if env is None else env
     places = StatePlaces.locate(variables)
-    url = _named(settings, variables)
+    url = _checked(_named(settings, variables))
     if not url:
         url = _recorded(places)
         if not url:
@@ -173,7 +173,7 @@ def find(settings: Settings, env: Mapping[str, str] | None = None) -> Where:
             )
         token = _own_token(places)
     with Client(Where(url=url)) as client:
-        version = _health(client)
+        version = _health(client, places)
     return Where(url=url, token=token, version=version)
 
 
@@ -197,16 +197,37 @@ def _named(settings: Settings, env: Mapping[str, str]) -> str:
     return env.get("RELAY_URL", "").rstrip("/")
 
 
+def _checked(url: str) -> str:
+    problem = errors.ConfigError(f"{url!r} is no address of a daemon", hint="like http://127.0.0.1:4748")
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise problem from error
+    if url and (parts.scheme not in ("http", "https") or not parts.hostname):
+        raise problem
+    return url
+
+
+def recorded_pid(places: StatePlaces) -> int:
+    """The pid in daemon.json, 0 when there is none."""
+    pid = _facts(places).get("pid")
+    return pid if isinstance(pid, int) else 0
+
+
 def _recorded(places: StatePlaces) -> str:
-    """The address in daemon.json, "" when there is none that can be read."""
+    """The address in daemon.json, "" when there is none. Only this machine's: the token goes there."""
+    url = _facts(places).get("url")
+    return url if isinstance(url, str) and is_loopback(url) else ""
+
+
+def _facts(places: StatePlaces) -> Mapping[str, Any]:
     try:
         facts = json.loads(places.daemon.read_bytes())
-    except (FileNotFoundError, ValueError):
-        return ""
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return {}
     except OSError as error:
         raise errors.StoreError(f"cannot read {places.daemon}: {error.strerror}") from error
-    url = facts.get("url") if isinstance(facts, dict) else None
-    return url if isinstance(url, str) and is_loopback(url) else ""
+    return facts if isinstance(facts, dict) else {}
 
 
 def _own_token(places: StatePlaces) -> str:
@@ -218,7 +239,7 @@ def _own_token(places: StatePlaces) -> str:
         raise errors.NotAllowedError(f"cannot read the token in {places.token}: {error}") from error
 
 
-def _health(client: Client) -> str:
+def _health(client: Client, places: StatePlaces) -> str:
     """The daemon's version. Raises NoDaemonError when what answers is something else."""
     problem = errors.NoDaemonError(
         f"what answers at {client.where.url} is no daemon of Relay's", hint=_NO_DAEMON_HINT
@@ -228,7 +249,7 @@ def _health(client: Client) -> str:
     except errors.TimedOutError as error:
         raise errors.NoDaemonError(
             f"the daemon at {client.where.url} does not answer",
-            hint="`relay daemon status` tells its pid; its log may say why",
+            hint=f"{places.daemon} names pid {recorded_pid(places)}; its log is in {places.log}",
         ) from error
     except (errors.NoDaemonError, errors.ConfigError):
         raise

@@ -8,8 +8,8 @@ import os
 import click
 
 from relay.cli.base import Group, say, settings
-from relay.cli.client import find
-from relay.cli.launch import end_daemon, ensure_daemon, recorded_pid
+from relay.cli.client import find, recorded_pid
+from relay.cli.launch import end_daemon, ensure_daemon
 from relay.cli.tables import pairs, print_json
 from relay.errors import ConfigError, NoDaemonError
 

@@ -5,7 +5,6 @@ Called by `relay run`, which hosts one when none runs, and by `relay daemon star
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -16,7 +15,7 @@ from pathlib import Path
 import psutil
 
 from relay.cli.base import Settings
-from relay.cli.client import Client, Where, find, is_named
+from relay.cli.client import Client, Where, find, is_named, recorded_pid
 from relay.errors import NoDaemonError, RelayError, TimedOutError
 from relay.store.places import StatePlaces
 
@@ -85,16 +84,6 @@ def end_daemon(settings: Settings) -> Where:
             return where
         wait(POLL_SECONDS)
     raise TimedOutError(f"the daemon at {where.url} did not end in {END_SECONDS:.0f} s", hint="see its log")
-
-
-def recorded_pid(places: StatePlaces) -> int:
-    """The pid in daemon.json, 0 when there is none."""
-    try:
-        facts = json.loads(places.daemon.read_bytes())
-    except (OSError, ValueError):
-        return 0
-    pid = facts.get("pid") if isinstance(facts, dict) else None
-    return pid if isinstance(pid, int) else 0
 
 
 def _runs(pid: int) -> bool:

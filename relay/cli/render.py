@@ -38,7 +38,8 @@ class HandoffClock:
             self._since = at
         if self._since is None:
             return None
-        passed = round((at - self._since).total_seconds() * 1000)
+        # Events of an agent carry the time at which they were read, which may be a little earlier.
+        passed = max(0, round((at - self._since).total_seconds() * 1000))
         if to in ("RUNNING", "WAITING", *ENDED_COLOURS):
             self._since = None
         return passed
@@ -94,7 +95,7 @@ def _wrapped(text: str, taken: int, width: int) -> list[str]:
         if not width or len(line) <= width - taken:
             found.append(line.rstrip())
             continue
-        room = max(width - taken, 30)
+        room = max(width - taken, 20)
         indent = line[: len(line) - len(line.lstrip())][: room // 2]
         found += textwrap.wrap(
             line.lstrip(), room, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False

@@ -8,6 +8,7 @@ from relay.cli.render_style import (
     Said,
     Speak,
     Style,
+    how_ended,
     instant_of,
     lines,
     noise,
@@ -41,8 +42,10 @@ def _session(data: Data, style: Style) -> Said:
     return Said(f"task: {words(data, 'goal')}", "bold", below=(*below, *lines(data, "notes")))
 
 
-def _fsm(data: Data, style: Style) -> Said:
+def _fsm(data: Data, style: Style) -> Said | None:
     to = words(data, "to")
+    if to == words(data, "from") and not style.verbose:
+        return None
     below: list[str] = []
     if to == "PAUSING" and data.get("reason"):
         below.append(words(data, "reason", 500))
@@ -65,8 +68,9 @@ def _failure(data: Data, style: Style) -> Said:
     text = f"{words(data, 'target')}: {kind}"
     text += f", resets at {resets}" if resets else ""
     text += f"; {decision}" if decision else ""
-    said = words(data, "text", 300)
-    return Said(text, "yellow", below=(said,) if said else ())
+    # The words themselves are in the turn's end before it and in the reason of the handoff after it.
+    why = words(data, "why", 300)
+    return Said(text, "yellow", below=(f"by {why}",) if why and style.verbose else ())
 
 
 def _gate(data: Data, style: Style) -> Said:
@@ -103,7 +107,7 @@ def _child_gone(data: Data, style: Style) -> Said | None:
     left = lines(data, "left")
     if left:
         return Said(f"run {words(data, 'run')}: processes that would not end: {', '.join(left)}", "red")
-    return noise(f"run {words(data, 'run')} is gone ({words(data, 'how')})")(data, style)
+    return noise(f"run {words(data, 'run')} is gone, {how_ended(words(data, 'how'))}")(data, style)
 
 
 def _verify(data: Data, style: Style) -> Said:

@@ -123,6 +123,17 @@ def wish(data: Data) -> str:
     return f"use {words(data, 'tool') or kind}: {what(data)}".rstrip(": ")
 
 
+def how_ended(how: str) -> str:
+    """What ended a run: by itself, at the end of its input, or by a signal."""
+    plain = {
+        "": "",
+        "ended": "by itself",
+        "input": "at the end of its input",
+        "swept": "with what was left of it",
+    }
+    return plain.get(how, f"by SIG{how}" if how.isupper() else how)
+
+
 def noise(text: str) -> Speak:
     """Said with `-v` alone."""
     return lambda data, style: Said(text, "dim") if style.verbose else None

@@ -11,7 +11,7 @@ import click
 from relay.cli.base import command, say, session_argument, settings
 from relay.cli.choose import View, chosen, pick
 from relay.cli.client import connect, segment
-from relay.cli.render_style import ENDED_COLOURS
+from relay.cli.render_style import ENDED_COLOURS, how_ended
 from relay.cli.tables import instant, pairs, percent, plural, print_json, show_table
 from relay.errors import ConfigError, NotFoundError
 
@@ -192,8 +192,10 @@ def session_facts(view: View) -> list[tuple[str, object]]:
 
 def _run_line(run: Mapping[str, Any]) -> str:
     how = " (its own session resumed)" if run.get("nativeResume") else ""
-    ended = f", ended {instant(run['endedAt'])}: {run.get('whyEnded', '')}" if run.get("endedAt") else ""
-    return f"{run.get('number')}: {run.get('target')}{how}, {run.get('tokens', 0)} tokens{ended}".rstrip(": ")
+    ended = ""
+    if run.get("endedAt"):
+        ended = f", ended {instant(run['endedAt'])} {how_ended(str(run.get('whyEnded', '')))}"
+    return f"{run.get('number')}: {run.get('target')}{how}, {run.get('tokens', 0)} tokens{ended}".rstrip()
 
 
 def tree_lines(node: Mapping[str, Any], indent: str = "") -> list[str]:
