@@ -66,7 +66,6 @@ class AdapterActor(RelayActor):
         self._run, self._session = ask, sender
         run = ask.record.runs[ask.run - 1]
         self._provider = provider_named(run.target.provider)
-        self._caught_up = not ask.places.places
         self.want(effects.FollowChild(key=self._follow_key, record=ask.record, run=ask.run))
 
     def receive_DetachRun(self, ask: asks.DetachRun, sender: Address) -> None:
@@ -82,13 +81,12 @@ class AdapterActor(RelayActor):
         """A message for the agent."""
         writes = self._talk.say(ask.text, ask.key) if self._dialogue else None
         if writes is None:
-            self.send(self._session, SayRefused(run=ask.run, text=ask.text, at=self.now))
+            self.send(self._session, SayRefused(run=ask.run, key=ask.key, at=self.now))
             return
         self._turn_awaited = True
         for write in writes:
-            self._unsaid[write.key] = ask.text
+            self._unsaid[write.key] = ask.key
         self._write(writes)
-        self.send(self._session, Said(run=ask.run, key=ask.key, at=self.now))
 
     def receive_Interrupt(self, ask: asks.Interrupt, sender: Address) -> None:
         """Ask the agent to stop its turn."""
@@ -122,6 +120,10 @@ class AdapterActor(RelayActor):
         )
         self._dialogue = self._provider.dialogue(request)
         self._write(self._dialogue.open())
+        if not self._run.places.places:
+            self._caught_up = True
+            self.send(self._session, CaughtUp(run=report.run, at=report.at))
+            self._check_gate()
 
     def receive_OutputRead(self, report: reports.OutputRead, sender: Address) -> None:
         """Lines: parse, redact, pass up."""
@@ -160,14 +162,16 @@ class AdapterActor(RelayActor):
         self.send(self._session, report)
 
     def receive_ChildWritten(self, report: reports.ChildWritten, sender: Address) -> None:
-        """Lines that never reached the agent are said again when it is started again."""
+        """What has reached the agent, and what never will: that is said when it is started again."""
         for key in report.written:
-            self._unsaid.pop(key, None)
+            said = self._unsaid.pop(key, None)
+            if said is not None and said not in self._unsaid.values():
+                self.send(self._session, Said(run=report.run, key=said, at=report.at))
         if report.lost:
-            texts = list(dict.fromkeys(self._unsaid.values()))
+            lost = tuple(dict.fromkeys(self._unsaid.values()))
             self._unsaid.clear()
-            for text in texts:
-                self.send(self._session, SayRefused(run=report.run, text=text, at=report.at))
+            for key in lost:
+                self.send(self._session, SayRefused(run=report.run, key=key, at=report.at))
 
     def receive_EffectFailed(self, report: reports.EffectFailed, sender: Address) -> None:
         """Following or writing failed: the session decides."""

@@ -50,6 +50,7 @@ class RelayActor(Actor):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__()
         self.wiring: Wiring | None = None
+        self._crashed = False
         self.now: datetime = datetime.min.replace(tzinfo=UTC)
 
     @property
@@ -65,7 +66,7 @@ class RelayActor(Actor):  # type: ignore[misc]
             self.wiring = message
             self.wired()
             return
-        if isinstance(message, ActorExitRequest | DeadEnvelope):
+        if isinstance(message, ActorExitRequest | DeadEnvelope) or self._crashed:
             return
         if isinstance(message, ChildActorExited):
             self.child_exited(message.childAddress)
@@ -85,6 +86,8 @@ class RelayActor(Actor):  # type: ignore[misc]
             self._crash(message, error)
 
     def _crash(self, message: Any, error: Exception) -> None:
+        # What is on its way to this actor already must not meet a half-changed state.
+        self._crashed = True
         wiring = self.wiring
         trace = "".join(traceback.format_exception(error))
         name = wiring.name if wiring else type(self).__name__

@@ -6,7 +6,7 @@ import hashlib
 from datetime import datetime, timedelta
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from relay.actors.base import Address, RelayActor
 from relay.actors.messages import Answered, ApprovalDecided, DecideApproval, ListApprovals
@@ -35,6 +35,8 @@ class ApprovalDeskActor(RelayActor):
         """A session has a question."""
         approval = approval_id(ask)
         if approval in self._open:
+            # The session asks anew after a restart of its own: it gets the answer.
+            self._open[approval] = evolve(self._open[approval], session=sender)
             return
         until = ask.at + timedelta(seconds=ask.timeout)
         self._open[approval] = _Open(ask=ask, session=sender, until=until)

@@ -157,7 +157,7 @@ class SafePointReached:
 
 @frozen(kw_only=True)
 class Said:
-    """To a session, from its adapter: the message is on its way."""
+    """To a session, from its adapter: the message of this key has reached the agent."""
 
     run: int
     key: str
@@ -169,7 +169,7 @@ class SayRefused:
     """To a session, from its adapter: the agent takes no message now."""
 
     run: int
-    text: str
+    key: str
     at: datetime
 
 

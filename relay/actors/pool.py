@@ -19,6 +19,7 @@ class ProviderPoolActor(RelayActor):
     def __init__(self) -> None:
         super().__init__()
         self._breakers: dict[Target, circuit.Breaker] = {}
+        self._probes: dict[Target, str] = {}
         self._policy = circuit.CircuitPolicy()
 
     def wired(self) -> None:
@@ -28,7 +29,7 @@ class ProviderPoolActor(RelayActor):
     def receive_BreakersLoaded(self, report: reports.BreakersLoaded, sender: Address) -> None:
         """What an earlier life knew; a probe under way then is nobody's now."""
         for name, data in report.breakers:
-            breaker = from_wire(data, circuit.Breaker)
+            breaker = circuit.probe_lost(from_wire(data, circuit.Breaker))
             self._breakers.setdefault(_target(name), breaker)
 
     def receive_ChooseTarget(self, ask: asks.ChooseTarget, sender: Address) -> None:
@@ -41,8 +42,12 @@ class ProviderPoolActor(RelayActor):
                 self._set(target, circuit.restore(ask.at), ask.at)
                 self.send(sender, chosen)
                 return
-            answer = circuit.admit(self._breaker(target), ask.at, threshold=ask.threshold)
+            breaker = self._breaker(target)
+            if self._probes.get(target) == ask.sid:
+                breaker = circuit.probe_lost(breaker)
+            answer = circuit.admit(breaker, ask.at, threshold=ask.threshold)
             if isinstance(answer, circuit.Admitted):
+                self._probes[target] = ask.sid
                 self._set(target, answer.breaker, ask.at)
                 chosen = reports.TargetChosen(key=ask.key, at=ask.at, target=target, passed_over=tuple(over))
                 self.send(sender, chosen)

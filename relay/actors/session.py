@@ -47,7 +47,7 @@ class SessionActor(RelayActor):
         self._rules: Session | None = None
         self._adapter: Address = None
         self._adapter_run = 0
-        self._awaited: dict[str, str] = {}
+        self._awaited: dict[str, tuple[str, Accepted | None]] = {}
         self._queued: list[CommandSession] = []
 
     # -- life --------------------------------------------------------------------------------
@@ -79,7 +79,6 @@ class SessionActor(RelayActor):
         )
         facts = SessionFacts.for_goal(asked.options.goal, worktree=report.worktree)
         self._rules = Session(record, facts, from_wire(asked.policy, SessionPolicy))
-        self._awaited["save"] = asked.correlation
         begun = effects.JournalEntry(
             repository=record.repository,
             session=record.sid,
@@ -95,12 +94,31 @@ class SessionActor(RelayActor):
                 "notes": list(report.notes),
             },
         )
-        self._carry_out([asks.Record(entries=(begun,)), *self._rules.opened(report.at)])
+        saving = self._rules.opened(report.at)
+        created = Accepted(
+            data={
+                "sessionId": record.sid,
+                "worktree": record.worktree,
+                "branch": record.branch,
+                "notes": list(record.notes),
+            }
+        )
+        self._await_save(saving, asked.correlation, created)
+        self._carry_out([asks.Record(entries=(begun,)), *saving])
 
     def receive_Recover(self, message: Recover, sender: Address) -> None:
-        """A session of an earlier life, or after a crash of this actor."""
+        """A session of an earlier life, or after a crash of this actor: first, all of it is in the log."""
         self._recovering = message
-        self.want(effects.LoadSession(key="load", sid=message.sid, repository=message.repository))
+        confirm = asks.Confirm(key="recover", repository=message.repository, at=message.at)
+        self.send(self.wires.journal, confirm)
+
+    def receive_Recorded(self, report: reports.Recorded, sender: Address) -> None:
+        """The log holds what was recorded before."""
+        if self._rules is not None:
+            self._carry_out(self._rules.report(report))
+        elif self._recovering is not None:
+            asked = self._recovering
+            self.want(effects.LoadSession(key="load", sid=asked.sid, repository=asked.repository))
 
     def receive_SessionLoaded(self, report: reports.SessionLoaded, sender: Address) -> None:
         """Go on from where the record stands."""
@@ -122,10 +140,17 @@ class SessionActor(RelayActor):
             return
         answer, outputs = self._rules.command(message.command)
         if isinstance(answer, Pending):
-            self._awaited[answer.key] = message.correlation
-        else:
+            self._awaited[answer.key] = (message.correlation, None)
+        elif not isinstance(answer, Accepted) or not self._await_save(outputs, message.correlation, answer):
             self.send(self.wires.facade, Answered(correlation=message.correlation, answer=answer))
         self._carry_out(outputs)
+
+    def _await_save(self, outputs: Outputs, correlation: str, answer: Accepted) -> bool:
+        """Answer once what was asked for is on disk, if it is being saved."""
+        keys = [output.key for output in outputs if isinstance(output, effects.SaveSession)]
+        if keys:
+            self._awaited[keys[-1]] = (correlation, answer)
+        return bool(keys)
 
     def receive_ApprovalDecided(self, message: ApprovalDecided, sender: Address) -> None:
         """The desk has an answer."""
@@ -160,7 +185,7 @@ class SessionActor(RelayActor):
     def receive_SayRefused(self, message: SayRefused, sender: Address) -> None:
         """The agent takes no message now."""
         if self._rules is not None and message.run == self._adapter_run:
-            self._carry_out(self._rules.say_refused(message.text, message.at))
+            self._carry_out(self._rules.say_refused(message.key, message.at))
 
     def receive_InterruptRefused(self, message: InterruptRefused, sender: Address) -> None:
         """Only signals can stop this agent."""
@@ -191,8 +216,8 @@ class SessionActor(RelayActor):
         self.send(self.myAddress, ActorExitRequest())
 
     def _answer_awaited(self, report: reports.Report) -> None:
-        correlation = self._awaited.pop(report.key, None)
-        if correlation is None or self._rules is None:
+        correlation, prepared = self._awaited.pop(report.key, ("", None))
+        if not correlation:
             return
         match report:
             case reports.EffectFailed():
@@ -205,15 +230,7 @@ class SessionActor(RelayActor):
             case reports.SessionDiscarded():
                 answer = Accepted(data={"keptAs": report.kept_as, "hint": report.hint})
             case _:
-                record = self._rules.record
-                answer = Accepted(
-                    data={
-                        "sessionId": record.sid,
-                        "worktree": record.worktree,
-                        "branch": record.branch,
-                        "notes": list(record.notes),
-                    }
-                )
+                answer = prepared or Accepted()
         self.send(self.wires.facade, Answered(correlation=correlation, answer=answer))
 
     # -- outputs -----------------------------------------------------------------------------

@@ -25,17 +25,27 @@ from relay.actors.supervision import GiveUp, RestartCounter
 from relay.core import asks, effects, reports
 from relay.core.commands import Accepted
 from relay.core.fsm import State
+from relay.core.record import SessionRecord
 from relay.core.wire import to_wire
+
+RITES_RETRY_SECONDS = 5.0
 
 
 @define
 class _Child:
-    address: Address
+    """A session; `address` is None while it has no actor, and commands for it wait."""
+
+    address: Address | None
     sid: str
     repository: str
     policy: Mapping[str, Any]
     changed: SessionChanged | None = None
+    waiting: list[CommandSession] = field(factory=list)
     restarts: RestartCounter = field(factory=RestartCounter)
+
+    @property
+    def ended(self) -> bool:
+        return self.changed is not None and self.changed.record.ended
 
 
 class SessionSupervisorActor(RelayActor):
@@ -46,6 +56,7 @@ class SessionSupervisorActor(RelayActor):
         self._children: dict[str, _Child] = {}
         self._policies: Mapping[str, Any] = {}
         self._giving_up: dict[str, str] = {}
+        self._last: dict[str, SessionRecord] = {}
 
     def receive_Begin(self, message: Begin, sender: Address) -> None:
         """Take up what was not over."""
@@ -71,10 +82,13 @@ class SessionSupervisorActor(RelayActor):
     def receive_CommandSession(self, message: CommandSession, sender: Address) -> None:
         """For one session; one that is over gets an actor again."""
         child = self._children.get(message.sid)
-        if child is None:
-            policy = self._policies.get(message.repository, {})
+        if child is None or (child.address is None and child.ended):
+            policy = child.policy if child else self._policies.get(message.repository, {})
             child = self._recover(message.sid, message.repository, policy)
-        self.send(child.address, message)
+        if child.address is None:
+            child.waiting.append(message)
+        else:
+            self.send(child.address, message)
 
     def receive_DescribeSessions(self, message: DescribeSessions, sender: Address) -> None:
         """The live view."""
@@ -97,13 +111,14 @@ class SessionSupervisorActor(RelayActor):
         child = self._children.get(message.name)
         if child is None:
             return
+        child.address = None
         decision = child.restarts.crashed(message.at)
         last = message.trace.strip().rpartition("\n")[2]
         data = {"actor": message.name, "message": message.message, "error": last}
         if isinstance(decision, GiveUp):
             data["givenUp"] = f"after {decision.restarts} restarts"
             self._giving_up[child.sid] = last
-            self.want(effects.LoadSession(key=child.sid, sid=child.sid, repository=child.repository))
+            self._give_up(child)
         else:
             when = message.at + timedelta(seconds=decision.delay)
             self.want(effects.SetTimer(key=f"restart:{child.sid}", at=when))
@@ -115,13 +130,19 @@ class SessionSupervisorActor(RelayActor):
     def receive_TimerFired(self, report: reports.TimerFired, sender: Address) -> None:
         """A restart is due."""
         child = self._children.get(report.key.partition(":")[2])
-        if child is not None:
-            restarts = child.restarts
-            self._recover(child.sid, child.repository, child.policy).restarts = restarts
+        if child is not None and report.key.startswith("give-up:"):
+            self._give_up(child)
+            return
+        if child is None or child.address is not None:
+            return
+        again = self._recover(child.sid, child.repository, child.policy)
+        again.restarts = child.restarts
+        for message in child.waiting:
+            self.send(again.address, message)
 
     def receive_SessionLoaded(self, report: reports.SessionLoaded, sender: Address) -> None:
-        """A session that keeps crashing: FAILED with the reason, and nothing of it left alive."""
-        reason = self._giving_up.pop(report.record.sid, None)
+        """A session that keeps crashing: nothing of it is left alive, then it is FAILED with the reason."""
+        reason = self._giving_up.get(report.record.sid)
         if reason is None:
             return
         record = evolve(
@@ -130,20 +151,57 @@ class SessionSupervisorActor(RelayActor):
             end_reason=f"Relay's own session actor keeps failing: {reason}",
             updated_at=report.at,
         )
-        self.want(effects.SaveSession(key="save", record=record))
+        self._last[record.sid] = record
         run = record.run
-        if run is not None and run.ended_at is None:
-            end = effects.EndChild(
-                key=f"end:{record.sid}", record=record, run=run.number, target=run.target, idle=False
-            )
-            self.want(end)
-        child = self._children[record.sid]
-        child.changed = SessionChanged(record=record, live={})
+        if run is None or run.ended_at is not None:
+            self._bury(record.sid)
+            return
+        end = effects.EndChild(
+            key=record.sid, record=report.record, run=run.number, target=run.target, idle=False
+        )
+        self.want(end)
 
-    def receive_other(self, message: Any, sender: Address) -> None:
-        """Reports of the last rites need no answer."""
-        if not isinstance(message, reports.SessionSaved | reports.ChildGone | reports.EffectFailed):
-            super().receive_other(message, sender)
+    def receive_ChildGone(self, report: reports.ChildGone, sender: Address) -> None:
+        """Nothing is left alive of a session that is given up."""
+        record = self._last.get(report.key)
+        if record is not None:
+            runs = (*record.runs[:-1], evolve(record.runs[-1], ended_at=report.at, status=report.status))
+            self._last[report.key] = evolve(record, runs=runs)
+            self._bury(report.key)
+
+    def receive_EffectFailed(self, report: reports.EffectFailed, sender: Address) -> None:
+        """The last rites of a session failed: try them again."""
+        if report.key in self._giving_up:
+            when = report.at + timedelta(seconds=RITES_RETRY_SECONDS)
+            self.want(effects.SetTimer(key=f"give-up:{report.key}", at=when))
+
+    def _bury(self, sid: str) -> None:
+        record = self._last[sid]
+        self.want(effects.SaveSession(key=sid, record=record))
+
+    def receive_SessionSaved(self, report: reports.SessionSaved, sender: Address) -> None:
+        """The session that was given up is over; asked for again, it gets an actor again."""
+        record = self._last.pop(report.key, None)
+        child = self._children.get(report.key)
+        if record is None or child is None:
+            return
+        self._giving_up.pop(record.sid, None)
+        child.changed = SessionChanged(record=record, live={})
+        entry = effects.JournalEntry(
+            repository=child.repository,
+            session=record.sid,
+            type="fsm",
+            at=report.at,
+            data={"to": record.state, "trigger": "fail", "endReason": record.end_reason},
+        )
+        self.send(self.wires.journal, asks.Record(entries=(entry,), sync=True))
+        waiting, child.waiting = child.waiting, []
+        for message in waiting:
+            self.receive_CommandSession(message, sender)
+
+    def _give_up(self, child: _Child) -> None:
+        load = effects.LoadSession(key=child.sid, sid=child.sid, repository=child.repository)
+        self.want(load)
 
     def tree(self) -> TreeNode:
         """This part of the live tree."""

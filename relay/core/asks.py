@@ -147,7 +147,17 @@ class Record:
     sync: bool = False
 
 
+@frozen(kw_only=True)
+class Confirm:
+    """To the journal: say when all that was recorded for this log so far is in it. -> Recorded."""
+
+    key: str
+    repository: str
+    at: datetime
+
+
 ToAdapter = DetachRun | ReachSafePoint | Say | Interrupt | AnswerPermission
 ToPool = ChooseTarget | NoteFailure | NoteSuccess | NoteQuota
 ToDesk = OpenApproval | CloseApprovals
-Ask = AttachRun | ToAdapter | ToPool | ToDesk | Record
+ToJournal = Record | Confirm
+Ask = AttachRun | ToAdapter | ToPool | ToDesk | ToJournal

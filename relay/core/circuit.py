@@ -110,6 +110,11 @@ def admit(breaker: Breaker, now: datetime, *, threshold: float = 1.0) -> Admitte
     )
 
 
+def probe_lost(breaker: Breaker) -> Breaker:
+    """The breaker when nobody waits for the probe under way any more: the next one may probe."""
+    return evolve(breaker, probe_until=None) if breaker.state is Circuit.HALF_OPEN else breaker
+
+
 def failed(breaker: Breaker, verdict: Verdict, now: datetime, policy: CircuitPolicy) -> Breaker:
     """The breaker after a failed turn or start."""
     why = verdict.failure.value.replace("_", " ")

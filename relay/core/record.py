@@ -83,6 +83,21 @@ class Run:
 
 
 @frozen(kw_only=True)
+class Saying:
+    """A message for the agent, known by its key, so that it is written once.
+
+    Args:
+        key: unique within the session.
+        text: what it is told.
+        keep: the next run is to be told, should this one not receive it.
+    """
+
+    key: str
+    text: str
+    keep: bool = True
+
+
+@frozen(kw_only=True)
 class SessionRecord:
     """The whole durable state of a session.
 
@@ -109,9 +124,13 @@ class SessionRecord:
         insist: the user named `prefer`, so it is tried whatever its breaker says.
         fresh: the next run must not resume a native session.
         skipped: targets that could not be started in this round of dispatching.
-        replies: user messages that no agent has received yet.
+        replies: messages that no agent has received yet.
+        unsaid: messages for the current run that are not known to have reached it.
+        said: how many messages there were; numbers their keys.
+        turns_acted: ends of turns of the current run that were acted on.
         verify_failures: verify runs in a row that failed.
         nudges: how often an agent with open tasks was asked to go on.
+        refused: the model refused and the task was handed on for it.
         verified: True when the acceptance commands passed on the final work; None without commands.
         ending: the terminal trigger being carried out ("stop"), so that a crash does not forget it.
         end_reason: why the session ended, for people.
@@ -146,8 +165,12 @@ class SessionRecord:
     fresh: bool = False
     skipped: tuple[Target, ...] = ()
     replies: tuple[str, ...] = ()
+    unsaid: tuple[Saying, ...] = ()
+    said: int = 0
+    turns_acted: int = 0
     verify_failures: int = 0
     nudges: int = 0
+    refused: bool = False
     verified: bool | None = None
     ending: str = ""
     end_reason: str = ""

@@ -300,6 +300,14 @@ class AuditAppended:
 
 
 @frozen(kw_only=True)
+class Recorded:
+    """The journal's answer: all that was recorded for that log before is in it."""
+
+    key: str
+    at: datetime
+
+
+@frozen(kw_only=True)
 class SequenceReserved:
     """Event numbers from `first` up to but not including `end` are ours."""
 
@@ -363,6 +371,7 @@ Report = (
     | SessionMerged
     | SessionDiscarded
     | AuditAppended
+    | Recorded
     | SequenceReserved
     | BreakersLoaded
     | UnfinishedListed

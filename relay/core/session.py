@@ -9,6 +9,8 @@ their turn. The rules stand in layers, each on the one before: `session_base` (r
 
 from __future__ import annotations
 
+from typing import Any
+
 from relay.core import asks, commands, effects
 from relay.core.fsm import State, Trigger
 from relay.core.session_live import Outputs, SessionPolicy
@@ -21,9 +23,11 @@ class Session(SessionReports):
     """One task, carried from agent to agent. See the module and `SessionBase`."""
 
     def command(self, command: commands.Command) -> tuple[commands.Answer, Outputs]:
-        """What a person or program asks; the answer says whether it will be done."""
-        at = command.at
-        record = self.record
+        """What a person or program asks; the answer says whether it will be done.
+
+        It is decided by the state that is being saved, where one is.
+        """
+        at, record = command.at, self._ahead
         name = type(command).__name__
         outputs = self._note(at, "command", {"command": name, "by": command.by})
         if isinstance(command, commands.Merge | commands.Discard):
@@ -38,71 +42,70 @@ class Session(SessionReports):
             case commands.HandOff():
                 return self._command_hand_off(command, outputs)
             case commands.Pause():
-                if record.hold:
-                    return commands.Accepted(data={"state": record.state}), []
-                if record.state is State.WAITING and not self._live.alive:
-                    self._change(hold=True, wait_reason=f"paused by {command.by}")
-                    cancel = effects.CancelTimer(key="wake")
-                    return commands.Accepted(data={"state": record.state}), [
-                        *outputs,
-                        cancel,
-                        *self._persist(),
-                    ]
-                reason = f"paused by {command.by}"
-                if record.state in (State.RUNNING, State.RESUMING, State.WAITING):
-                    outputs += self._hand_off(reason, at, hold=True, prefer=self._target())
-                else:
-                    self._change(hold=True, wait_reason=reason)
+                outputs += self._command_pause(command)
             case commands.Resume():
                 return self._command_resume(command, outputs)
             case commands.Reply():
                 return self._command_reply(command, outputs)
         return commands.Accepted(data={"state": self.record.state}), outputs
 
+    def _command_pause(self, command: commands.Pause) -> Outputs:
+        record = self._ahead
+        reason = f"paused by {command.by}"
+        if record.hold:
+            return []
+        if record.state in (State.RUNNING, State.RESUMING):
+            return self._hand_off(reason, command.at, hold=True, prefer=self._target())
+        if record.state is State.WAITING and not self._live.gone:
+            return self._hand_off(reason, command.at, hold=True, prefer=self._target())
+        self._change(hold=True, wait_reason=reason)
+        return [effects.CancelTimer(key="wake"), *self._persist()]
+
     def _command_hand_off(
         self, command: commands.HandOff, outputs: Outputs
     ) -> tuple[commands.Answer, Outputs]:
-        record, to = self.record, command.to
+        record, to = self._ahead, command.to
         reason = f"asked for by {command.by}"
-        if record.state in (State.RUNNING, State.RESUMING):
-            if to is None and not self._has_fallback():
-                message = f"{record.sid} has nobody to hand over to"
-                hint = "name one: `relay handoff --to provider[/account]`"
-                return commands.Refused(code="conflict", message=message, hint=hint), []
+        named: dict[str, Any] = {"prefer": to, "insist": to is not None}
+        running = record.state in (State.RUNNING, State.RESUMING)
+        if running and to is None and not self._has_fallback():
+            message = f"{record.sid} has nobody to hand over to"
+            hint = "name one: `relay handoff --to provider[/account]`"
+            return commands.Refused(code="conflict", message=message, hint=hint), []
+        if running or (record.state is State.WAITING and not self._live.gone):
             outputs += self._hand_off(reason, command.at, prefer=to, insist=to is not None)
         elif record.state is State.WAITING:
-            if self._live.gone:
-                outputs += self._fire(
-                    Trigger.WAKE,
-                    command.at,
-                    hold=False,
-                    wake_at=None,
-                    prefer=to,
-                    insist=to is not None,
-                    reason=reason,
-                    skipped=(),
-                )
-            else:
-                outputs += self._hand_off(reason, command.at, prefer=to, insist=to is not None)
+            outputs.append(effects.CancelTimer(key="wake"))
+            changes = {"hold": False, "wake_at": None, "reason": reason, "skipped": (), **named}
+            outputs += self._fire(Trigger.WAKE, command.at, **changes)
+        elif to is not None and record.state in (State.ENVELOPE_BUILT, State.DISPATCHED):
+            message = f"{record.sid} is just being handed over"
+            hint = "say it again when the next agent runs"
+            return commands.Refused(code="conflict", message=message, hint=hint), []
         else:
-            self._change(prefer=to or record.prefer, insist=to is not None, hold=False)
+            if to is not None:
+                self._change(**named)
+            self._change(hold=False)
+            outputs += self._persist()
         return commands.Accepted(data={"state": self.record.state}), outputs
 
     def _command_resume(self, command: commands.Resume, outputs: Outputs) -> tuple[commands.Answer, Outputs]:
-        record = self.record
+        record = self._ahead
+        if record.state is not State.WAITING and not record.hold:
+            message = f"{record.sid} is {record.state}, not waiting"
+            return commands.Refused(code="conflict", message=message), []
         self._change(hold=False)
         if record.state is State.WAITING:
             # A person who says "go on" has a reason to think that it can: try, whatever the breaker says.
             self._change(prefer=record.prefer or self._target(), insist=True)
             outputs.append(effects.CancelTimer(key="wake"))
             outputs += self._wake(command.at)
-        elif not record.hold:
-            message = f"{record.sid} is {record.state}, not waiting"
-            return commands.Refused(code="conflict", message=message), []
+        else:
+            outputs += self._persist()
         return commands.Accepted(data={"state": self.record.state}), outputs
 
     def _command_reply(self, command: commands.Reply, outputs: Outputs) -> tuple[commands.Answer, Outputs]:
-        at, record = command.at, self.record
+        at, record = command.at, self._ahead
         self.facts.replied(command.text)
         outputs += self._note(at, "reply", {"text": command.text, "by": command.by})
         for request_id, asked in tuple(self._live.permissions.items()):
@@ -110,15 +113,14 @@ class Session(SessionReports):
                 close = asks.CloseApprovals(sid=record.sid, run=record.runs[-1].number, at=at)
                 answered = [*outputs, close, *self._answer(request_id, True, command.text)]
                 return commands.Accepted(data={"answered": asked.question}), answered
-        if record.state is State.RUNNING and self._live.alive:
-            outputs += self._say(f"reply:{at.isoformat()}", command.text)
-            return commands.Accepted(data={"state": record.state}), outputs
-        self._change(replies=(*record.replies, command.text))
+        if record.state is State.RUNNING and self._saving is None and self._live.alive:
+            return commands.Accepted(data={"state": record.state}), [*outputs, *self._say(command.text, at)]
+        self._queue(command.text)
+        outputs += self._persist()
         if record.state is State.WAITING and record.hold:
             self._change(hold=False)
             outputs += self._wake(at)
-            return commands.Accepted(data={"state": record.state}), outputs
-        return commands.Accepted(data={"queued": True}), [*outputs, *self._persist()]
+        return commands.Accepted(data={"queued": True}), outputs
 
     def _close_work(
         self, command: commands.Merge | commands.Discard, outputs: Outputs

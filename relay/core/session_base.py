@@ -14,7 +14,9 @@ from relay.core.chain import Target, candidates
 from relay.core.facts import SessionFacts
 from relay.core.fsm import TERMINAL, State, Step, Trigger, advance
 from relay.core.record import Run, SessionRecord
-from relay.core.session_live import LiveRun, Move, Outputs, SessionPolicy
+from relay.core.session_live import LiveRun, Move, Output, Outputs, SessionPolicy
+
+ENDINGS = (Trigger.COMPLETE, Trigger.FAIL, Trigger.STOP)
 
 
 class SessionBase(ABC):
@@ -34,12 +36,16 @@ class SessionBase(ABC):
         self._places = effects.LastPlaces()
         self._saving: Move | None = None
         self._later: deque[tuple[Trigger, datetime, dict[str, Any]]] = deque()
+        self._when_saved: dict[str, Outputs] = {}
+        self._saves = 0
         self._snapshot: reports.SnapshotTaken | None = None
+        self._snapshotting = False
         self._verifying = False
         self._merging = False
         self._fidelity = 0.0
 
     def _fire(self, trigger: Trigger, at: datetime, **changes: Any) -> Outputs:
+        """Save a transition; one that comes while another is being saved waits its turn."""
         if self._saving is not None:
             self._later.append((trigger, at, changes))
             return []
@@ -47,27 +53,48 @@ class SessionBase(ABC):
         if move is None:
             return []
         state, steps = move
-        record = evolve(self.record, state=state, updated_at=at, **changes)
-        self._saving = Move(record=record, steps=steps, trigger=trigger)
-        return [effects.SaveSession(key="save", record=record)]
+        return self._move(evolve(self.record, state=state, updated_at=at, **changes), steps, trigger)
 
-    def _saved(self, at: datetime) -> Outputs:
-        move, self._saving = self._saving, None
-        if move is None:
-            return []
-        begins = move.record is self.record
-        before, self.record = "" if begins else self.record.state, move.record
-        outputs: Outputs = [
-            asks.Record(entries=(self._fsm_entry(before, move, at),), sync=True),
-        ]
-        for step in move.steps:
-            outputs += self._take(step, at)
+    def _move(self, record: SessionRecord, steps: tuple[Step, ...], trigger: Trigger) -> Outputs:
+        key = self._save_key("save")
+        self._saving = Move(key=key, record=record, steps=steps, trigger=trigger)
+        return [effects.SaveSession(key=key, record=record)]
+
+    def _save_key(self, what: str) -> str:
+        self._saves += 1
+        return f"{what}:{self._saves}"
+
+    def _saved(self, key: str, at: datetime) -> Outputs:
+        outputs = self._when_saved.pop(key, [])
+        move = self._saving
+        if move is None or move.key != key:
+            return outputs
+        self._saving = None
+        before = "" if self.record.state is move.record.state else self.record.state
+        self.record = move.record
+        outputs.append(asks.Record(entries=(self._fsm_entry(before, move, at),), sync=True))
+        if self.record.ending and not self.record.ended:
+            outputs += self._go_on_ending(at)
+        else:
+            for step in move.steps:
+                outputs += self._take(step, at)
         if self.record.ended:
             outputs += self._seal_runs()
         while self._later and self._saving is None:
             trigger, when, changes = self._later.popleft()
-            outputs += self._fire(trigger, when, **changes)
+            if not self.record.ending or trigger in ENDINGS:
+                outputs += self._fire(trigger, when, **changes)
         return [*outputs, *self._settle(at)]
+
+    def _save_again(self) -> Outputs:
+        """What could not be saved; the newest state of it."""
+        keys = [*self._when_saved, *([self._saving.key] if self._saving else [])]
+        return [effects.SaveSession(key=key, record=self._ahead) for key in keys or ["persist:0"]]
+
+    @property
+    def _ahead(self) -> SessionRecord:
+        """The record as it will be once what is being saved is saved."""
+        return self._saving.record if self._saving else self.record
 
     def _fsm_entry(self, before: str, move: Move, at: datetime) -> effects.JournalEntry:
         run = move.record.run
@@ -104,10 +131,27 @@ class SessionBase(ABC):
             record = evolve(self._saving.record, runs=changed(self._saving.record.runs))
             self._saving = evolve(self._saving, record=record)
 
-    def _persist(self) -> Outputs:
-        """Save changes that are no transition; a transition under way carries them along."""
-        record = self._saving.record if self._saving else self.record
-        return [effects.SaveSession(key="save" if self._saving else "persist", record=record)]
+    def _persist(self, *then: Output) -> Outputs:
+        """Save changes that are no transition; `then` follows once they are on disk."""
+        key = self._save_key("persist")
+        if then:
+            self._when_saved[key] = list(then)
+        return [effects.SaveSession(key=key, record=self._ahead)]
+
+    def _hand_off(self, reason: str, at: datetime, *, hold: bool = False, **changes: Any) -> Outputs:
+        if self.record.ending:
+            return []
+        settled = {
+            "wake_at": None,
+            "in_place_retry": False,
+            "wait_reason": reason,
+            "prefer": None,
+            "insist": False,
+            "fresh": False,
+            "skipped": (),
+            **changes,
+        }
+        return self._fire(Trigger.HAND_OFF, at, reason=reason, hold=hold, **settled)
 
     def _target(self) -> Target:
         run = self.record.run
@@ -140,6 +184,10 @@ class SessionBase(ABC):
     @abstractmethod
     def _take(self, step: Step, at: datetime) -> Outputs:
         """Do a step of the state that was entered."""
+
+    @abstractmethod
+    def _go_on_ending(self, at: datetime) -> Outputs:
+        """Go on with ending the session."""
 
     @abstractmethod
     def _settle(self, at: datetime) -> Outputs:

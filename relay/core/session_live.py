@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import define, field, frozen
 
-from relay.core import asks, effects
+from relay.core import asks, effects, reports
 from relay.core.approval import ApprovalPolicy
 from relay.core.events import PermissionAsked, TurnEnded
 from relay.core.fsm import Step, Trigger
@@ -34,13 +34,17 @@ class LiveRun:
 
     Args:
         attached: an adapter follows it.
+        drained: all that it printed has been seen.
+        starting: its start is under way.
         alive: its CLI runs.
         gone: nothing of it is alive.
+        end: its end, while what it printed is brought into the log.
         turn_open: the agent works on a message.
         seen_life: it has given a sign of life.
+        turns_ended: ends of turns so far.
         turn_end: a turn's end that has not been acted on.
         permissions: requests that wait for an answer, by the provider's id.
-        quota_told: the threshold has been acted on.
+        near_limit: why it should be handed off before the wall, if it should.
         ending: it is being ended.
         gate_open: a safe point is awaited.
         interrupting: the end of an interrupted turn is awaited.
@@ -48,15 +52,19 @@ class LiveRun:
     """
 
     attached: bool = False
+    drained: bool = False
+    starting: bool = False
     alive: bool = False
     gone: bool = True
+    end: reports.ChildGone | None = None
     turn_open: bool = False
     seen_life: bool = False
+    turns_ended: int = 0
     turn_end: TurnEnded | None = None
     tokens: int = 0
     native_id: str = ""
     permissions: dict[str, PermissionAsked] = field(factory=dict)
-    quota_told: bool = False
+    near_limit: str = ""
     ending: bool = False
     gate_open: bool = False
     interrupting: bool = False
@@ -65,8 +73,9 @@ class LiveRun:
 
 @frozen(kw_only=True)
 class Move:
-    """A transition that is being saved."""
+    """A transition that is being saved; `key` is the effect's."""
 
+    key: str
     record: SessionRecord
     steps: tuple[Step, ...]
     trigger: Trigger

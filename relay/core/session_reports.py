@@ -9,7 +9,7 @@ from attrs import evolve
 from relay.core import asks, effects, reports
 from relay.core.fsm import State, Step, Trigger, redo
 from relay.core.record import Run
-from relay.core.session_live import Move, Outputs
+from relay.core.session_live import LiveRun, Outputs
 from relay.core.session_turns import SessionTurns
 
 SAVE_RETRY_SECONDS = 5.0
@@ -21,22 +21,22 @@ class SessionReports(SessionTurns):
 
     def opened(self, at: datetime) -> Outputs:
         """A new session whose worktree stands: save it and look for its first agent."""
-        self._saving = Move(record=self.record, steps=(Step.CHOOSE_TARGET,), trigger=Trigger.WAKE)
-        return [effects.SaveSession(key="save", record=self.record)]
+        return self._move(self.record, (Step.CHOOSE_TARGET,), Trigger.WAKE)
 
     def recovered(self, places: effects.LastPlaces, at: datetime) -> Outputs:
         """A session found on disk after a restart: do its state's steps again."""
         self._places = places
         outputs = self._note(at, "session", {"recovered": True, "state": self.record.state})
-        if self.record.ended:
-            return [*outputs, *self._seal_runs()]
         run = self.record.run
         if run is not None and self.record.state is not State.DISPATCHED:
             self._live.gone = run.ended_at is not None
-            self._live.alive = not self._live.gone
+            # Until its output has been read again, it counts as working.
+            self._live.alive = self._live.turn_open = not self._live.gone
+        if self.record.ended:
+            return [*outputs, *self._seal_runs()]
         for step in redo(self.record.state):
             outputs += self._take(step, at)
-        if self.record.ending and not self._live.alive:
+        if self.record.ending and self._live.gone:
             outputs += self._go_on_ending(at)
         return outputs
 
@@ -45,7 +45,9 @@ class SessionReports(SessionTurns):
         at = report.at
         match report:
             case reports.SessionSaved():
-                return self._saved(at) if report.key == "save" else []
+                return self._saved(report.key, at)
+            case reports.Recorded():
+                return self._left(at) if report.key == self._gone_key else []
             case reports.TargetChosen():
                 return self._chosen(report)
             case reports.ChildStarted():
@@ -83,10 +85,12 @@ class SessionReports(SessionTurns):
 
     def _chosen(self, report: reports.TargetChosen) -> Outputs:
         at, record = report.at, self.record
-        if record.state is not State.ENVELOPE_BUILT:
+        if record.state is not State.ENVELOPE_BUILT or self._saving is not None:
             return []
         if record.ending:
             return self._go_on_ending(at)
+        if record.hold:
+            return self._fire(Trigger.HOLD, at)
         if report.target is None:
             over = "; ".join(f"{target}: {why}" for target, why in report.passed_over)
             wait = f"nobody to go on with now ({over})" if over else "nobody to go on with"
@@ -96,7 +100,7 @@ class SessionReports(SessionTurns):
             return self._fire(
                 Trigger.HOLD, at, wake_at=report.wake_at, wait_reason=wait, hold=hold, skipped=()
             )
-        before = record.run
+        before, record = record.run, self._without_unsaid(record)
         run = Run(number=before.number + 1 if before else 1, target=report.target, told=len(record.replies))
         if before and before.target.provider == run.target.provider and before.native_id and not record.fresh:
             run = evolve(run, native_resume=True, native_id=before.native_id)
@@ -106,6 +110,10 @@ class SessionReports(SessionTurns):
             at,
             runs=(*record.runs, run),
             handoffs=record.handoffs + (1 if handed else 0),
+            attempts=0 if handed else record.attempts,
+            replies=record.replies,
+            unsaid=record.unsaid,
+            turns_acted=record.turns_acted,
             wake_at=None,
             wait_reason="",
         )
@@ -114,8 +122,11 @@ class SessionReports(SessionTurns):
         run = self.record.run
         if run is None or run.number != report.run:
             return []
-        self._live.alive, self._live.gone = True, False
-        self._live.native_id = report.native_id
+        live = self._live
+        live.starting, live.alive, live.gone = False, True, False
+        # Its first message is on its way.
+        live.turn_open = True
+        live.native_id = report.native_id
         data = {
             "run": report.run,
             "target": str(run.target),
@@ -127,40 +138,60 @@ class SessionReports(SessionTurns):
         self._change_run(run.number, started_at=report.at, native_resume=bool(report.native_id))
         outputs = self._note(report.at, "dispatched", data)
         if self.record.ending:
-            self._live.turn_open = True
-            return [*outputs, *self._end_child(report.at)]
+            return [*outputs, *self._follow(report.at), *self._end_child(report.at)]
         return [*outputs, *self._fire(Trigger.CHILD_STARTED, report.at)]
 
     def _ended(self, report: reports.ChildEnded) -> Outputs:
         run = self.record.run
         if run is None or run.number != report.run:
             return []
-        self._live.alive = False
-        self._live.turn_open = False
+        live = self._live
+        live.alive, live.turn_open, live.drained = False, False, True
         self._change_run(run.number, status=report.status)
         outputs = self._note(report.at, "child_ended", {"run": report.run, "status": report.status})
-        if self.record.state in (State.RUNNING, State.RESUMING) and not self.record.ending:
-            return [*outputs, *self._settle(report.at)]
+        if live.end is not None:
+            return [*outputs, *self._bring_in(report.at)]
         if self.record.state is State.PAUSING or self.record.ending:
             return [*outputs, *self._end_child(report.at)]
-        return outputs
+        return [*outputs, *self._settle(report.at)]
 
     def _gone(self, report: reports.ChildGone) -> Outputs:
-        run = self.record.run
-        if run is None or run.number != report.run:
+        """Nothing of the run is alive; what it printed is brought into the log before it is left."""
+        run, live = self.record.run, self._live
+        if run is None or run.number != report.run or live.gone or live.end is not None:
             return []
-        at, live = report.at, self._live
-        live.alive, live.gone, live.ending, live.turn_open = False, True, False, False
+        live.alive, live.turn_open, live.end = False, False, report
+        return [] if live.attached and not live.drained else self._bring_in(report.at)
+
+    @property
+    def _gone_key(self) -> str:
+        run = self.record.run
+        return f"gone:{run.number if run else 0}"
+
+    def _bring_in(self, at: datetime) -> Outputs:
+        end = self._live.end
+        if end is None:
+            return []
+        data = {"run": end.run, "how": end.how, "left": list(end.left)}
+        entry = self._entry(at, "child_gone", data)
+        confirm = asks.Confirm(key=self._gone_key, repository=self.record.repository, at=at)
+        return [asks.Record(entries=(entry,), sync=True), confirm]
+
+    def _left(self, at: datetime) -> Outputs:
+        run, live, end = self.record.run, self._live, self._live.end
+        if run is None or end is None:
+            return []
+        live.gone, live.ending, live.end = True, False, None
         self._places = effects.LastPlaces()
-        self._change_run(run.number, ended_at=at, status=report.status, why_ended=report.how)
-        outputs = self._note(
-            at, "child_gone", {"run": report.run, "how": report.how, "left": list(report.left)}
-        )
-        outputs.append(asks.DetachRun(run=report.run))
-        if report.left:
-            pids = ", ".join(str(pid) for pid in report.left)
+        status = run.status if end.status is None else end.status
+        self._change_run(run.number, ended_at=end.at, status=status, why_ended=end.how)
+        outputs: Outputs = [asks.DetachRun(run=run.number)]
+        if end.left:
+            pids = ", ".join(str(pid) for pid in end.left)
             reason = f"processes of {run.target} would not end: {pids}; end them by hand"
             self._change(ending=Trigger.FAIL.value, end_reason=reason)
+        if self.record.ended:
+            return [*outputs, *self._persist()]
         if self.record.ending or self.record.state is State.PAUSING:
             return [*outputs, *self._take_snapshot()]
         if self.record.state is State.RESUMING:
@@ -169,8 +200,10 @@ class SessionReports(SessionTurns):
 
     def _snapshot_taken(self, report: reports.SnapshotTaken) -> Outputs:
         at = report.at
-        self._snapshot = report
-        number = max(self.record.snapshots, report.number) if report.made else self.record.snapshots
+        self._snapshot, self._snapshotting = report, False
+        # One that was made before a crash is found made: the commit says whether it is new.
+        new = report.commit != (self.record.snapshot_commit or self.record.base_commit)
+        number = max(self.record.snapshots, report.number) if new else self.record.snapshots
         changes = {"snapshots": number, "snapshot_commit": report.commit}
         outputs = self._note(
             at,
@@ -199,16 +232,22 @@ class SessionReports(SessionTurns):
             case "interrupt" if self._live.interrupting:
                 return self._end_child(at)
             case "heartbeat" if record.state is State.RESUMING and not self._live.seen_life:
+                if self._live.ending:
+                    return []
                 seconds = round(record.options.heartbeat)
                 return self._end_failed_start(f"no sign of life within {seconds} s", at)
             case "wake" if record.state is State.WAITING and not record.hold:
                 return self._wake(at)
             case "settle":
                 return self._settle(at)
-            case "save-again" if self._saving is not None:
-                return [effects.SaveSession(key="save", record=self._saving.record)]
-            case "snapshot-again":
-                return self._take_snapshot()
+            case "save-again":
+                return self._save_again()
+            case "snapshot-again" if record.state in (State.PAUSING, State.SNAPSHOTTED) or record.ending:
+                return [] if record.ended else self._take_snapshot()
+            case "end-again":
+                return self._end_child(at)
+            case "follow-again":
+                return self._follow(at)
             case "seal-again" if record.state is State.SNAPSHOTTED:
                 return self._seal_contract(at)
         return []
@@ -222,33 +261,56 @@ class SessionReports(SessionTurns):
             case "SaveSession":
                 soon = at + timedelta(seconds=SAVE_RETRY_SECONDS)
                 return [*outputs, effects.SetTimer(key="save-again", at=soon)]
-            case "StartChild" if report.code == "integrity":
-                return [
-                    *outputs,
-                    *self._finish_undispatched(f"the contract is refused: {report.message}", at),
-                ]
             case "StartChild":
-                self._live.gone = True
-                self._change(reason=f"{self._target()} could not be started: {report.message}")
-                if self.record.ending:
-                    return [*outputs, *self._take_snapshot()]
-                return [*outputs, *self._start_failed(at)]
+                return [*outputs, *self._not_started(report)]
             case "TakeSnapshot":
+                self._snapshotting = False
                 self._change(wait_reason=f"the snapshot failed: {report.message}")
                 return [*outputs, effects.SetTimer(key="snapshot-again", at=later)]
             case "SealContract":
                 self._change(wait_reason=f"the contract could not be written: {report.message}")
                 return [*outputs, effects.SetTimer(key="seal-again", at=later)]
             case "RunVerify":
-                self._verifying = False
-                reason = f"the acceptance commands could not be run: {report.message}"
-                return [*outputs, *self._hand_off(reason, at, hold=True, prefer=self._target())]
+                return [*outputs, *self._not_verified(report)]
             case "EndChild":
                 self._live.ending = False
-                return [
-                    *outputs,
-                    *self._finish(Trigger.FAIL, f"the agent would not end: {report.message}", at),
-                ]
+                self._change(wait_reason=f"the agent would not end: {report.message}")
+                return [*outputs, effects.SetTimer(key="end-again", at=later)]
+            case "FollowChild":
+                return [*outputs, *self._not_followed(at)]
+            case "WriteChild":
+                reason = f"{self._target()} can't be told anything: {report.message}"
+                return [*outputs, *self._hand_off(reason, at, prefer=self._target())]
             case "MergeSession" | "DiscardSession":
                 self._merging = False
         return outputs
+
+    def _not_started(self, report: reports.EffectFailed) -> Outputs:
+        at, run = report.at, self.record.run
+        self._live.gone, self._live.starting = True, False
+        if run is None:
+            return []
+        self._change_run(run.number, ended_at=at, why_ended=f"not started: {report.message}")
+        if report.code == "integrity":
+            return self._fire(Trigger.FAIL, at, end_reason=f"the contract is refused: {report.message}")
+        self._change(reason=f"{run.target} could not be started: {report.message}")
+        return self._take_snapshot() if self.record.ending else self._start_failed(at)
+
+    def _not_verified(self, report: reports.EffectFailed) -> Outputs:
+        if report.key != self._verify_key:
+            return []
+        self._verifying = False
+        self._acted()
+        reason = f"the acceptance commands could not be run: {report.message}"
+        return self._hand_off(reason, report.at, hold=True, prefer=self._target())
+
+    def _not_followed(self, at: datetime) -> Outputs:
+        """Its output can't be read now: try again, but do not let that keep it from being ended."""
+        live = self._live
+        live.attached = False
+        if live.end is not None:
+            return self._bring_in(at)
+        if self.record.state is State.PAUSING or self.record.ending:
+            return self._end_child(at)
+        self._live = LiveRun(alive=True, gone=False, turn_open=True)
+        return [effects.SetTimer(key="follow-again", at=at + timedelta(seconds=EFFECT_RETRY_SECONDS))]

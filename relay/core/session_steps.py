@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Any
 
 from relay.core import asks, effects
 from relay.core.chain import candidates
 from relay.core.fidelity import score
-from relay.core.fsm import State, Step, Trigger
+from relay.core.fsm import Step, Trigger
 from relay.core.opening import contract_for, opening_for
 from relay.core.record import Run
-from relay.core.session_base import SessionBase
 from relay.core.session_live import LiveRun, Outputs
+from relay.core.session_talk import SessionTalk
 
 INTERRUPT_GRACE_SECONDS = 5.0
 
 
-class SessionSteps(SessionBase):
+class SessionSteps(SessionTalk):
     """See the module."""
 
     def _take(self, step: Step, at: datetime) -> Outputs:
@@ -38,7 +37,7 @@ class SessionSteps(SessionBase):
             case Step.SET_WAKE:
                 return self._set_wake()
             case Step.SAY_RETRY:
-                return self._say(f"retry:{self.record.attempts}", self.policy.retry.retry_message)
+                return self._say_unsaid(at)
             case Step.END_CHILD:
                 run = self.record.run
                 return [] if run is None or self._live.gone else [self._end_effect(run)]
@@ -98,6 +97,9 @@ class SessionSteps(SessionBase):
         )
 
     def _take_snapshot(self) -> Outputs:
+        if self._snapshotting:
+            return []
+        self._snapshotting = True
         number = self.record.snapshots + 1
         run = self.record.run
         who = f" after {run.target}" if run else ""
@@ -142,7 +144,7 @@ class SessionSteps(SessionBase):
         run = self.record.run
         if run is None:
             return []
-        self._live = LiveRun()
+        self._live = LiveRun(starting=True)
         opening = opening_for(self.record)
         return [
             effects.StartChild(
@@ -181,53 +183,12 @@ class SessionSteps(SessionBase):
 
     def _go_on_ending(self, at: datetime) -> Outputs:
         """End the child, commit what it left, enter the terminal state."""
-        if self._saving is not None or self.record.state is State.DISPATCHED:
+        if self._saving is not None or self._live.starting:
             return []
         if self.record.run is None or self._live.gone:
             return self._take_snapshot()
         self._live.gate_open = False
-        return self._quieten(at)
-
-    def _finish_undispatched(self, reason: str, at: datetime) -> Outputs:
-        self._live.gone = True
-        return self._fire(Trigger.FAIL, at, end_reason=reason)
-
-    def _hand_off(self, reason: str, at: datetime, *, hold: bool = False, **changes: Any) -> Outputs:
-        settled = {
-            "wake_at": None,
-            "in_place_retry": False,
-            "wait_reason": reason,
-            "prefer": None,
-            "insist": False,
-            "fresh": False,
-            "skipped": (),
-            **changes,
-        }
-        return self._fire(Trigger.HAND_OFF, at, reason=reason, hold=hold, **settled)
-
-    def _say(self, key: str, text: str) -> Outputs:
-        run = self.record.run
-        if run is None:
-            return []
-        self._live.turn_end = None
-        if not self._live.alive:
-            return self._relaunch(text)
-        return [asks.Say(run=run.number, key=key, text=text)]
-
-    def said(self, key: str, at: datetime) -> Outputs:
-        """The agent has the message."""
-        self._live.said_in_turn = self._live.turn_open
-        self._live.turn_open = True
-        return self._note(at, "said", {"key": key})
-
-    def say_refused(self, text: str, at: datetime) -> Outputs:
-        """The agent takes no message now: it gets it when it is started again."""
-        return self._relaunch(text, at)
-
-    def _relaunch(self, text: str, at: datetime | None = None) -> Outputs:
-        when = at or self.record.updated_at
-        self._change(replies=(*self.record.replies, text))
-        return self._hand_off("the agent has to be started again to be told", when, prefer=self._target())
+        return [*self._follow(at), *self._quieten(at)]
 
     def safe_point(self, run: int, at: datetime) -> Outputs:
         """The adapter: no tool call is open."""
@@ -241,7 +202,10 @@ class SessionSteps(SessionBase):
 
     def _wake(self, at: datetime) -> Outputs:
         if self.record.in_place_retry and self._live.alive:
-            return self._fire(Trigger.ASK_AGAIN, at, wake_at=None, in_place_retry=False, wait_reason="")
-        if self._live.alive or not self._live.gone:
-            return self._hand_off(self.record.reason, at, prefer=self._target())
+            again = self._saying(self.policy.retry.retry_message, keep=False)
+            return self._fire(
+                Trigger.ASK_AGAIN, at, wake_at=None, in_place_retry=False, wait_reason="", **again
+            )
+        if not self._live.gone:
+            return self._hand_off(self.record.reason, at, prefer=self._target(), insist=self.record.insist)
         return self._fire(Trigger.WAKE, at, wake_at=None, in_place_retry=False, hold=False, wait_reason="")

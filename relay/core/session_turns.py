@@ -38,6 +38,7 @@ from relay.core.wire import event_to_wire
 
 MAX_VERIFY_FAILURES = 3
 MAX_NUDGES = 1
+MAX_OVERFLOWS = 2
 SETTLE_SECONDS = 2.0
 LONG_RETRY_SECONDS = 300.0
 SIGNS_OF_LIFE = (
@@ -67,6 +68,7 @@ class SessionTurns(SessionSteps):
                 if not isinstance(o.event, AgentTextDelta)
             )
             outputs.append(asks.Record(entries=entries))
+            self._journaled(batch)
         for seen in batch:
             if not known:
                 self.facts.fold(seen)
@@ -75,11 +77,23 @@ class SessionTurns(SessionSteps):
             outputs += self._settle(batch[-1].at)
         return outputs
 
+    def _journaled(self, batch: Sequence[Observed]) -> None:
+        """How far the run has come into the log: where following it anew would go on."""
+        last = {(place.run, place.stream): place for place in self._places.places}
+        for seen in batch:
+            if not isinstance(seen.event, AgentTextDelta):
+                last[(seen.place.run, seen.place.stream)] = seen.place
+        self._places = effects.LastPlaces(places=tuple(last.values()))
+
     def caught_up(self, at: datetime) -> Outputs:
         """All that was known of the run has been read again: act on what was not acted on."""
+        if self.record.ending:
+            return self._go_on_ending(at)
         outputs: Outputs = []
         for asked in tuple(self._live.permissions.values()):
             outputs += self._judge(asked, at)
+        if self.record.state is State.RUNNING and self._saving is None:
+            outputs += self._say_unsaid(at)
         return [*outputs, *self._settle(at)]
 
     def _see(self, event: AgentEvent, at: datetime, *, known: bool) -> Outputs:
@@ -96,9 +110,7 @@ class SessionTurns(SessionSteps):
             case TurnStarted():
                 live.turn_open, live.turn_end = True, None
             case TurnEnded():
-                live.turn_open, live.turn_end = False, event
-                if live.interrupting and not known:
-                    return self._end_child(at)
+                return self._see_turn_end(event, at, known=known)
             case PermissionAsked():
                 live.permissions[event.request_id] = event
                 return [] if known else self._judge(event, at)
@@ -110,12 +122,26 @@ class SessionTurns(SessionSteps):
                 live.tokens += event.usage.total
                 if self.record.run:
                     self._change_run(self.record.run.number, tokens=live.tokens)
-                return [] if known else self._check_cap(at)
+                self._check_cap()
             case Retrying() if not known and (event.delay or 0.0) >= LONG_RETRY_SECONDS:
-                return self._near_limit(f"{self._target()} would wait {event.delay:.0f} s by itself", at)
-            case QuotaReported() if not known:
+                live.near_limit = f"{self._target()} would wait {event.delay:.0f} s by itself"
+            case QuotaReported():
                 return self._check_quota(event, at)
         return []
+
+    def _see_turn_end(self, event: TurnEnded, at: datetime, *, known: bool) -> Outputs:
+        live = self._live
+        live.turn_open = False
+        live.turns_ended += 1
+        live.turn_end = event if live.turns_ended > self.record.turns_acted else None
+        if event.outcome is TurnOutcome.COMPLETED:
+            live.seen_life = True
+        outputs: Outputs = []
+        if live.permissions and not known:
+            run = self.record.run
+            outputs.append(asks.CloseApprovals(sid=self.record.sid, run=run.number if run else 0, at=at))
+        live.permissions.clear()
+        return [*outputs, *self._end_child(at)] if live.interrupting else outputs
 
     def _judge(self, asked: PermissionAsked, at: datetime) -> Outputs:
         record, run = self.record, self.record.run
@@ -155,38 +181,39 @@ class SessionTurns(SessionSteps):
         outputs: Outputs = [asks.NoteQuota(target=target, windows=event.windows, at=at)]
         used = max((w.fraction_used for w in event.windows if w.fraction_used is not None), default=0.0)
         if used >= self.record.options.threshold and not any(w.rejected for w in event.windows):
-            outputs += self._near_limit(f"{target} has used {used:.0%} of its quota", at)
+            self._live.near_limit = f"{target} has used {used:.0%} of its quota"
         return outputs
 
-    def _check_cap(self, at: datetime) -> Outputs:
+    def _check_cap(self) -> None:
         target = self._target()
         cap = dict(self.policy.declared_caps).get(target.provider, 0)
-        if not cap:
-            return []
-        used = sum(r.tokens for r in self.record.runs if r.target == target) / cap
-        if used < self.record.options.threshold:
-            return []
-        return self._near_limit(f"{target} has used {used:.0%} of its declared cap", at)
+        used = sum(r.tokens for r in self.record.runs if r.target == target) / cap if cap else 0.0
+        if cap and used >= self.record.options.threshold:
+            self._live.near_limit = f"{target} has used {used:.0%} of its declared cap"
 
-    def _near_limit(self, reason: str, at: datetime) -> Outputs:
-        if self._live.quota_told or self.record.state is not State.RUNNING or not self._has_fallback():
-            return []
-        self._live.quota_told = True
-        return self._hand_off(reason, at)
+    def _leave_early(self, at: datetime) -> Outputs:
+        """Hand off before the wall, once a run."""
+        reason, self._live.near_limit = self._live.near_limit, ""
+        return self._hand_off(reason, at) if reason and self._has_fallback() else []
 
     def _settle(self, at: datetime) -> Outputs:
         """Act on what has been seen, once no transition is under way."""
         live, record = self._live, self.record
-        if self._saving is not None or record.ended:
+        if self._saving is not None or record.ended or record.ending or live.ending:
             return []
+        if record.state not in (State.RUNNING, State.RESUMING):
+            return []
+        if record.hold:
+            return self._hand_off(record.wait_reason, at, hold=True, prefer=self._target())
         if record.state is State.RESUMING:
             return self._settle_start(at)
-        if record.state is not State.RUNNING or record.ending:
+        failed = live.turn_end is not None and live.turn_end.outcome is TurnOutcome.FAILED
+        if record.replies and live.alive and not failed:
+            return self._say_waiting(at)
+        if self._verifying:
             return []
-        if record.replies and live.alive:
-            return self._say_waiting()
-        if live.turn_end is None or self._verifying:
-            return []
+        if live.turn_end is None:
+            return self._lost_agent(at) if live.drained else self._leave_early(at)
         if live.said_in_turn and live.alive:
             # The message came in mid-turn: the agent may begin another turn for it.
             live.said_in_turn = False
@@ -196,24 +223,29 @@ class SessionTurns(SessionSteps):
             case TurnOutcome.COMPLETED:
                 return self._turn_completed(at)
             case TurnOutcome.FAILED:
+                self._acted()
                 return self._turn_failed(ended.verdict or Verdict(failure=FailureClass.OTHER), ended, at)
             case TurnOutcome.INTERRUPTED:
+                self._acted()
                 return self._hand_off("the agent was interrupted from outside", at, hold=True)
 
-    def _untold(self) -> tuple[str, ...]:
-        """Replies that the current run's first message does not hold."""
-        run = self.record.run
-        return self.record.replies[run.told :] if run else self.record.replies
+    def _acted(self) -> None:
+        """The turns that have ended so far are dealt with, also after a restart."""
+        self._change(turns_acted=self._live.turns_ended)
 
-    def _say_waiting(self) -> Outputs:
-        run = self.record.run
-        text = "\n\n".join(self.record.replies)
-        key = f"waiting:{run.number if run else 0}:{zlib.crc32(text.encode()):08x}"
-        self._change(replies=())
-        return [*self._say(key, text), *self._persist()]
+    def _lost_agent(self, at: datetime) -> Outputs:
+        """The agent ended, and there is no turn's end to say why."""
+        if any(saying.keep for saying in self.record.unsaid):
+            return self._relaunch(at)
+        verdict = Verdict(failure=FailureClass.OTHER, why="the agent ended unasked")
+        return self._turn_failed(verdict, TurnEnded(outcome=TurnOutcome.FAILED), at)
 
     def _settle_start(self, at: datetime) -> Outputs:
-        if self._live.seen_life:
+        ended = self._live.turn_end
+        failure = ended.verdict.failure if ended and ended.verdict else FailureClass.OTHER
+        # An agent that was refused by its provider did come up.
+        if self._live.seen_life or failure not in (FailureClass.OTHER, FailureClass.NONE):
+            replies = self._untold()
             return [
                 effects.CancelTimer(key="heartbeat"),
                 *self._fire(
@@ -223,15 +255,11 @@ class SessionTurns(SessionSteps):
                     prefer=None,
                     insist=False,
                     fresh=False,
-                    replies=self._untold(),
+                    replies=replies,
                 ),
             ]
-        ended = self._live.turn_end
         if ended is None:
             return []
-        failure = ended.verdict.failure if ended.verdict else FailureClass.OTHER
-        if failure not in (FailureClass.OTHER, FailureClass.NONE):
-            return [effects.CancelTimer(key="heartbeat"), *self._fire(Trigger.HEARTBEAT, at)]
         return self._end_failed_start(ended.error.text if ended.error else "it ended at once", at)
 
     def _end_failed_start(self, why: str, at: datetime) -> Outputs:
@@ -239,7 +267,7 @@ class SessionTurns(SessionSteps):
         self._change(reason=f"{self._target()} did not start: {why[:200]}")
         outputs: Outputs = [effects.CancelTimer(key="heartbeat")]
         outputs += self._note(at, "start_failed", {"target": str(self._target()), "why": why[:500]})
-        return [*outputs, *(self._end_child(at) if not self._live.gone else self._start_failed(at))]
+        return [*outputs, *self._end_child(at)]
 
     def _start_failed(self, at: datetime) -> Outputs:
         run = self.record.run
@@ -256,69 +284,86 @@ class SessionTurns(SessionSteps):
     def _turn_completed(self, at: datetime) -> Outputs:
         outputs: Outputs = [asks.NoteSuccess(target=self._target(), at=at)]
         record = self.record
-        self._change(attempts=0)
+        self._change(attempts=0, refused=False)
         if record.options.verify:
-            self._verifying = True
-            verify = effects.RunVerify(
-                key="verify",
-                record=record,
-                commands=record.options.verify,
-                timeout=record.options.verify_timeout,
-            )
-            return [*outputs, verify]
+            return [*outputs, *self._verify()]
+        self._acted()
         left = [item.text for item in self.facts.plan if item.status is not TaskStatus.COMPLETED]
         if left and record.nudges < MAX_NUDGES:
             self._change(nudges=record.nudges + 1)
             tasks = "\n".join(f"- {text}" for text in left)
             text = f"Your plan still has open items:\n{tasks}\nFinish them, or say why they are not needed."
-            return [*outputs, *self._persist(), *self._say(f"nudge:{record.nudges + 1}", text)]
+            return [*outputs, *self._say(text, at)]
         note = f"; the agent left {len(left)} of its tasks open" if left else ""
         return [
             *outputs,
             *self._finish(Trigger.COMPLETE, f"the agent is done; nothing verified it{note}", at),
         ]
 
+    def _verify(self) -> Outputs:
+        record = self.record
+        self._verifying = True
+        return [
+            effects.RunVerify(
+                key=self._verify_key,
+                record=record,
+                commands=record.options.verify,
+                timeout=record.options.verify_timeout,
+            )
+        ]
+
+    @property
+    def _verify_key(self) -> str:
+        run = self.record.run
+        return f"verify:{run.number if run else 0}:{self._live.turns_ended}"
+
     def _verified(self, report: reports.VerifyDone) -> Outputs:
-        self._verifying = False
         at = report.at
         checked = [
             {"command": c.command, "status": c.status, "seconds": round(c.seconds, 3), "passed": c.passed}
             for c in report.commands
         ]
         outputs = self._note(at, "verify", {"passed": report.passed, "commands": checked})
-        if self.record.state is not State.RUNNING or self.record.ending:
+        stale = report.key != self._verify_key
+        self._verifying = self._verifying and stale
+        if stale or self._ahead.state is not State.RUNNING or self.record.ending:
             return outputs
+        self._acted()
         if report.passed:
             self._change(verified=True, verify_failures=0)
             return [*outputs, *self._finish(Trigger.COMPLETE, "the acceptance commands passed", at)]
+        return [*outputs, *self._not_accepted(report.commands[-1], at)]
+
+    def _not_accepted(self, failed: reports.CommandChecked, at: datetime) -> Outputs:
         failures = self.record.verify_failures + 1
         self._change(verified=False, verify_failures=failures)
-        failed = report.commands[-1]
         how = "timed out" if failed.timed_out else f"ended with status {failed.status}"
+        text = (
+            f"The work is not accepted yet: `{failed.command}` {how}. Mend it, then finish.\n"
+            f"The end of its output:\n\n{failed.output}"
+        )
         if failures < MAX_VERIFY_FAILURES:
-            text = (
-                f"The work is not accepted yet: `{failed.command}` {how}. Mend it, then finish.\n"
-                f"The end of its output:\n\n{failed.output}"
-            )
-            return [*outputs, *self._persist(), *self._say(f"verify:{failures}", text)]
+            return self._say(text, at)
         if self._has_fallback():
             reason = f"`{failed.command}` {how} after {failures} attempts of {self._target()}"
             self._change(verify_failures=0)
-            return [*outputs, *self._hand_off(reason, at)]
+            self._queue(text)
+            return self._hand_off(reason, at)
         reason = f"not accepted: `{failed.command}` {how} after {failures} attempts"
-        return [*outputs, *self._finish(Trigger.FAIL, reason, at)]
+        return self._finish(Trigger.FAIL, reason, at)
 
     def _turn_failed(self, verdict: Verdict, ended: TurnEnded, at: datetime) -> Outputs:
         record = self.record
         target = self._target()
         outputs: Outputs = [asks.NoteFailure(target=target, verdict=verdict, at=at)]
+        refused = verdict.failure is FailureClass.REFUSAL
         chance = zlib.crc32(f"{record.sid}:{record.attempts}".encode()) / 2**32
         decision = decide(
             verdict,
             self.policy.retry,
             now=at,
             attempt=record.attempts,
-            has_fallback=self._has_fallback(),
+            has_fallback=self._has_fallback() and not (refused and record.refused),
             random=chance,
         )
         words = ended.error.text.strip() if ended.error else ""
@@ -339,8 +384,7 @@ class SessionTurns(SessionSteps):
             case Retry():
                 outputs += self._ask_again(reason, decision.at, at)
             case HandOff():
-                fresh = verdict.failure is FailureClass.CONTEXT_OVERFLOW
-                outputs += self._hand_off(reason, at, fresh=fresh)
+                outputs += self._move_on(reason, verdict.failure, at)
             case Wait():
                 attempts = record.attempts + 1
                 outputs += self._hand_off(
@@ -352,6 +396,17 @@ class SessionTurns(SessionSteps):
             case _:
                 outputs += self._hand_off(reason, at)
         return outputs
+
+    def _move_on(self, reason: str, failure: FailureClass, at: datetime) -> Outputs:
+        if failure is not FailureClass.CONTEXT_OVERFLOW:
+            return self._hand_off(reason, at, refused=failure is FailureClass.REFUSAL)
+        attempts = self.record.attempts + 1
+        if attempts <= MAX_OVERFLOWS:
+            return self._hand_off(reason, at, fresh=True, attempts=attempts)
+        if self._has_fallback():
+            return self._hand_off(reason, at)
+        wait = f"{reason}. Even a fresh start does not fit: make the task smaller, then resume."
+        return self._hand_off(reason, at, hold=True, wait_reason=wait, prefer=self._target())
 
     def _ask_again(self, reason: str, when: datetime, at: datetime) -> Outputs:
         attempts = self.record.attempts + 1
