@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from attrs import frozen
 
 from relay.core.events import ToolKind, ToolResult
@@ -14,7 +12,7 @@ LINE = 300
 CUT_OFF = "it was cut off before it ended, and may have taken effect"
 """Why an attempt that never had a result did not work."""
 
-_ERROR_WORDS = re.compile(r"\b(?:error|fail|fatal|denied|cannot|not found|panic|exception)", re.IGNORECASE)
+_ERROR_WORDS = ("error", "fail", "fatal", "denied", "cannot", "not found", "panic", "exception")
 
 
 @frozen(kw_only=True)
@@ -48,11 +46,12 @@ def what_of(call: OpenCall) -> str:
 
 def reason_of(result: ToolResult) -> str:
     """Why a call failed: its exit code, and the first line that speaks of an error, else the last one."""
-    found = _ERROR_WORDS.search(result.output)
-    if found:
-        start = result.output.rfind("\n", 0, found.start()) + 1
-        telling = result.output[start:].partition("\n")[0]
-    else:
-        telling = result.output.rstrip().rpartition("\n")[2]
+    lines = [line for line in result.output.split("\n") if line.strip()] or [""]
+    telling = next(filter(_tells, lines), lines[-1]) if _tells(result.output) else lines[-1]
     why = one_line(telling, 200) or "no reason given"
     return f"exit code {result.exit_code}: {why}" if result.exit_code else why
+
+
+def _tells(text: str) -> bool:
+    low = text.lower()
+    return any(word in low for word in _ERROR_WORDS)

@@ -216,7 +216,11 @@ class SessionFacts:
         self.cut_off = ()
 
     def _planned(self, items: tuple[PlanItem, ...]) -> None:
-        named = [evolve(item, text=one_line(item.text, LINE)) for item in items]
+        texts = [one_line(item.text, LINE) for item in items]
+        named = [
+            item if item.text == text else evolve(item, text=text)
+            for item, text in zip(items, texts, strict=True)
+        ]
         named = [item for item in named if item.text]
         new = _bounded(named)
         if len(named) > len(new):

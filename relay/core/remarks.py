@@ -17,20 +17,20 @@ MAX_TEXT = 300
 
 _SCAN = 64 * 1024
 _LONGEST_LINE = 1000
-_DECISION_HINT = re.compile(r"decid|decision|chose\b|going\s+with", re.IGNORECASE)
-_CONSTRAINT_HINT = re.compile(r"constraint|must\s+(?:not|never)", re.IGNORECASE)
-_NEXT_HINT = re.compile(r"\bnext\b", re.IGNORECASE)
+_DECISION_HINTS = ("decid", "decision", "chose", "going with")
+_CONSTRAINT_HINTS = ("constraint", "must not", "must never")
+_NEXT_HINTS = ("next",)
 _FENCE = re.compile(r"\s*(?:```|~~~)")
 _BULLET = re.compile(r"\s*(?:[-*+\u2022]|\d{1,3}[.)])\s+")
 _MARKUP = re.compile(r"\*\*|__|^#{1,6}\s+")
 _DECISION = re.compile(r"(?:(?:key|design|main)\s+)?decisions?(?:\s+made)?\s*[:\u2014]\s*(.*)", re.IGNORECASE)
 _DECIDED = re.compile(
     r"(?:(?:I|We)(?:['\u2019]ve| have)?|So I|So we)\s+(?:decided\s+(?:to|on|against|that|not)\b|chose\b|"
-    r"(?:am|are)\s+going\s+with\b).+|Decided\s*(?::|to\b|on\b|against\b).+",
+    r"(?:am|are)\s+going with\b).+|Decided\s*(?::|to\b|on\b|against\b).+",
     re.IGNORECASE,
 )
 _CONSTRAINT = re.compile(r"(?:(?:hard|key)\s+)?constraints?\s*[:\u2014]\s*(.*)", re.IGNORECASE)
-_MUST_NOT = re.compile(r"\bmust\s+(?:not|never)\b", re.IGNORECASE)
+_MUST_NOT = re.compile(r"\bmust (?:not|never)\b", re.IGNORECASE)
 _USER_RULE = re.compile(
     r"\b(?:do\s+not|don['\u2019]?t|must(?:n['\u2019]t)?|never|always)\b|(?<!\bthe )(?<!\bif )\bonly\b",
     re.IGNORECASE,
@@ -54,12 +54,12 @@ def decisions_in(text: str) -> tuple[str, ...]:
 
     Lines such as "Decision: ..." or "I decided to ...", and the bullets under a "Decisions:" heading.
     """
-    return tuple(_collect(text, _DECISION_HINT, _DECISION, _DECIDED))
+    return tuple(_collect(text, _DECISION_HINTS, _DECISION, _DECIDED))
 
 
 def constraints_in(text: str) -> tuple[str, ...]:
     """The constraints that an agent's message states: "Constraint: ...", and what "must not" be."""
-    return tuple(_collect(text, _CONSTRAINT_HINT, _CONSTRAINT, _MUST_NOT))
+    return tuple(_collect(text, _CONSTRAINT_HINTS, _CONSTRAINT, _MUST_NOT))
 
 
 def rules_in(text: str) -> tuple[str, ...]:
@@ -76,7 +76,7 @@ def announced_next(text: str) -> str:
     """What a message says comes next ("Next: ...", "Next steps:" and its first bullet), or ""."""
     awaiting = False
     found = ""
-    if not _NEXT_HINT.search(text, 0, _SCAN):
+    if not _hinted(text, _NEXT_HINTS):
         return ""
     for line, bullet in _lines(text):
         if awaiting:
@@ -94,10 +94,10 @@ def announced_next(text: str) -> str:
 
 
 def _collect(
-    text: str, hint: re.Pattern[str], heading: re.Pattern[str], sentence: re.Pattern[str]
+    text: str, hints: tuple[str, ...], heading: re.Pattern[str], sentence: re.Pattern[str]
 ) -> Iterator[str]:
-    # Most messages decide nothing: one search over the whole is all that they cost.
-    if not hint.search(text, 0, _SCAN):
+    # Most messages state nothing: a plain look at the whole, far cheaper than a pattern, is all they cost.
+    if not _hinted(text, hints):
         return
     listing = False
     for line, bullet in _lines(text):
@@ -105,7 +105,7 @@ def _collect(
             yield one_line(line, MAX_TEXT)
             continue
         listing = False
-        if not hint.search(line):
+        if not _hinted(line, hints):
             continue
         match = heading.match(line)
         if match:
@@ -118,6 +118,11 @@ def _collect(
             hit = sentence.match(part) if sentence is _DECIDED else sentence.search(part)
             if hit and not part.endswith("?"):
                 yield one_line(part, MAX_TEXT)
+
+
+def _hinted(text: str, hints: tuple[str, ...]) -> bool:
+    low = text[:_SCAN].lower()
+    return any(hint in low for hint in hints)
 
 
 def _lines(text: str) -> Iterator[tuple[str, bool]]:
