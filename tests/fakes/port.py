@@ -26,6 +26,9 @@ ALPHA, WORK, BETA = (
     Target(provider="beta"),
 )
 
+_OLD_RECORD = (effects.SaveSession, effects.FollowChild, effects.WriteChild)
+"""What carries a record that is not what is saved: the one to be saved, or the one its run began with."""
+
 _LANES = {
     effects.SaveSession: "save",
     effects.WriteChild: "write",
@@ -184,7 +187,7 @@ class Daemon:
 
     def _check_saved_first(self, effect: effects.Effect) -> None:
         record = getattr(effect, "record", None)
-        if record is None or isinstance(effect, effects.SaveSession):
+        if record is None or isinstance(effect, _OLD_RECORD):
             return
         durable = self.world.saved.get(record.sid, {}).get("state", "DISPATCHED")
         if durable != record.state:
@@ -249,7 +252,7 @@ class Daemon:
 
     def run_until_ended(self, sid: str = "s-1") -> None:
         """Until the session is over, and what it left to do is done."""
-        self.run(lambda: sid in self.world.saved and self.world.record(sid).ended)
+        self.run(lambda: self.world.ended(sid))
         self.run(timers=False)
 
     def _tell(self, reply_to: Any, report: Any) -> None:

@@ -17,6 +17,7 @@ from attrs import define, field
 from relay.core import effects, reports
 from relay.core.events import AgentTextDelta, Place
 from relay.core.facts import SessionFacts
+from relay.core.fsm import TERMINAL, State
 from relay.core.record import SessionRecord
 from relay.core.wire import event_from_wire, from_wire, to_wire
 from relay.providers.protocol import LaunchRequest
@@ -81,6 +82,10 @@ class FakeWorld:
     def record(self, sid: str = "s-1") -> SessionRecord:
         """The record on disk, read as a restarted daemon would."""
         return from_wire(json.loads(json.dumps(self.saved[sid])), SessionRecord)
+
+    def ended(self, sid: str = "s-1") -> bool:
+        """The record on disk is that of a session that is over."""
+        return sid in self.saved and State(self.saved[sid].get("state", State.DISPATCHED)) in TERMINAL
 
     def alive(self, sid: str = "s-1") -> list[int]:
         """Runs of a session whose child is alive."""

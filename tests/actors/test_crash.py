@@ -1,0 +1,92 @@
+"""A crash of the daemon at every point of a whole handoff: the session ends as if nothing had been."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from relay.core.fsm import State
+from relay.core.record import SessionRecord
+from tests.fakes.agents import HITS_LIMIT, Agent, Work, call, done, failed, limit, plan, result, text
+from tests.fakes.port import ALPHA, BETA, WORK, Daemon
+from tests.fakes.world import NOON, FakeWorld
+
+OVERLOADED = failed("overloaded", "The model is overloaded.")
+MENDS = Agent(
+    turns=((text("All done."), done()), (text("I mend it."), call("c1"), Work(), result("c1"), done()))
+)
+"""Says that it is done before it is: the acceptance commands send it back once."""
+
+SCENARIOS: dict[str, dict[str, Any]] = {
+    "handoff": {"agents": {1: HITS_LIMIT}, "options": {}},
+    "sent back": {"agents": {1: HITS_LIMIT, 2: MENDS}, "options": {"verify": ("make test",)}, "needs": 2},
+    "nudged": {
+        "agents": {1: Agent(turns=((plan(a="pending"), done()), (plan(a="completed"), done())))},
+        "options": {},
+    },
+    "retried in place": {
+        "agents": {1: Agent(turns=((text("hm"), OVERLOADED), (Work(), done())))},
+        "options": {},
+    },
+    "one way": {"agents": {1: Agent(turns=((Work(), limit()),), one_way=True)}, "options": {}},
+    "accounts": {"agents": {1: HITS_LIMIT}, "options": {"chain": (ALPHA, WORK, BETA)}},
+}
+
+
+def world_of(scenario: dict[str, Any]) -> FakeWorld:
+    needs = scenario.get("needs", 0)
+    return FakeWorld(agents=scenario["agents"], accepts=lambda work: work >= needs)
+
+
+def settled(record: SessionRecord) -> SessionRecord:
+    """The record without its instants, and without which step ended a child: it is found ended."""
+    runs = tuple(evolve(run, started_at=None, ended_at=None, why_ended="") for run in record.runs)
+    return evolve(record, runs=runs, created_at=NOON, updated_at=NOON)
+
+
+def undisturbed(scenario: dict[str, Any]) -> tuple[FakeWorld, int]:
+    """The world after a run without a crash, and how many steps it took."""
+    world = world_of(scenario)
+    daemon = Daemon(world).start()
+    daemon.create(**scenario["options"])
+    steps = 0
+    while not (world.ended() and not daemon.steps()):
+        daemon.take(daemon.steps()[0])
+        steps += 1
+    daemon.close()
+    return world, steps
+
+
+def crashed_at(scenario: dict[str, Any], at: int) -> FakeWorld:
+    """The world after a run whose daemon crashed after so many steps."""
+    world = world_of(scenario)
+    daemon = Daemon(world).start()
+    daemon.create(**scenario["options"])
+    for _ in range(at):
+        daemon.take(daemon.steps()[0])
+    daemon.crash()
+    if "s-1" not in world.saved:
+        daemon.create(**scenario["options"])
+    daemon.run_until_ended()
+    daemon.close()
+    return world
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_crash_at_any_step_changes_nothing(name: str) -> None:
+    scenario = SCENARIOS[name]
+    want, steps = undisturbed(scenario)
+    assert want.record().state is State.COMPLETED
+    assert want.violations == []
+    for at in range(steps):
+        world = crashed_at(scenario, at)
+        assert world.violations == [], at
+        assert settled(world.record()) == settled(want.record()), at
+        assert world.commits == want.commits, at
+        assert world.contract_ids == want.contract_ids, at
+        assert sorted(world.journaled()) == sorted(want.journaled()), at
+        assert set(world.journaled()) == world.printed(), at
+        assert world.alive() == [], at
+        assert [len(p.told) for p in world.runs.values()] == [len(p.told) for p in want.runs.values()], at
