@@ -11,7 +11,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -176,30 +176,48 @@ class Stage:
         (self.config / "relay.toml").write_text("\n\n".join((*parts, *self._accounts)) + "\n")
 
     @asynccontextmanager
-    async def daemon(self, *, touches_checkout: bool = False) -> AsyncIterator[Relay]:
-        """A running daemon; at the end every promise that holds for every session is checked."""
+    async def daemon(
+        self,
+        *,
+        touches_checkout: bool = False,
+        killed: bool = False,
+        leaves_sessions: bool = False,
+        follows: Sequence[str] = (),
+    ) -> AsyncIterator[Relay]:
+        """A running daemon; at the end every promise that holds for every session is checked.
+
+        Args:
+            touches_checkout: the test changes the user's checkout.
+            killed: it dies by SIGKILL, its sessions under way.
+            leaves_sessions: it is stopped, its sessions under way.
+            follows: sessions of an earlier daemon, which are this one's now.
+        """
         self._write_config()
         before = self.checkout()
         async with _process(self) as (process, url):
             token = (self.state / "token").read_text().strip()
             headers = {"Authorization": f"Bearer {token}"}
             async with httpx2.AsyncClient(base_url=url, headers=headers, timeout=PATIENCE) as client:
-                relay = Relay(stage=self, client=client, url=url, token=token)
+                relay = Relay(stage=self, client=client, url=url, token=token, sids=list(follows))
                 yield relay
-                await relay.end()
+                if killed:
+                    process.kill()
+                else:
+                    await (relay.stop() if leaves_sessions else relay.end())
             with trio.fail_after(PATIENCE):
-                assert await process.wait() == 0
-        self._nothing_left(relay.sids, url)
+                assert await process.wait() == (-9 if killed else 0)
+        with socket.socket() as probe:
+            assert probe.connect_ex(("127.0.0.1", int(url.rpartition(":")[2]))) != 0
+        if not (killed or leaves_sessions):
+            self._nothing_left(relay.sids)
         assert not self.llm.mistakes
         if not touches_checkout:
             assert self.checkout() == before
 
-    def _nothing_left(self, sids: list[str], url: str) -> None:
+    def _nothing_left(self, sids: list[str]) -> None:
         assert list((self.state / "fifo").iterdir()) == []
         left = [found for sid in sids for found in marked(sid)]
         assert left == []
-        with socket.socket() as probe:
-            assert probe.connect_ex(("127.0.0.1", int(url.rpartition(":")[2]))) != 0
 
 
 @asynccontextmanager
@@ -363,6 +381,10 @@ class Relay:
             await self.reach(sid, *ENDED)
             one_at_a_time(await self.events(sid))
             assert (await self.get("/api/audit/verify", session=sid))["ok"]
+        await self.stop()
+
+    async def stop(self) -> None:
+        """End the daemon; agents go on."""
         await self.post("/api/daemon/stop")
 
 
