@@ -26,7 +26,7 @@ _LASTING = re.compile(
     r"\bgit\s+(?:-[cC]\s+\S+\s+|--\S+\s+)*(?:commit|push|merge|rebase|tag|mv|rm|apply|am|cherry-pick|revert|"
     r"reset|checkout|switch|init|submodule\s+add)\b|\bgh\s+\S+\s+(?:create|merge|edit|close)\b|"
     r"(?:^|[;&|]\s*|\bsudo\s+)(?:mkdir|mv|cp|rm|ln|touch|chmod|patch|tee|createdb|dropdb|make\s+install)\b|"
-    r"\bsed\s+(?:-\S+\s+)*-i|\bperl\s+-\S*i|(?<![<>=2&-])>>?\s*(?!&|/dev/)\S|"
+    r"\bsed\s+(?:-\S+\s+)*-i|\bperl\s+-\S*i|(?<![<>=2&-])>>?\s*(?!&|=|/dev/)\S|"
     r"\b(?:docker|podman)\s+(?:compose\s+)?(?:build|push|run|up|tag)\b|\bansible-playbook\b|"
     r"\b(?:kubectl|terraform|helm|pulumi)\s+(?:-\S+\s+)*(?:apply|create|delete|destroy|install|upgrade|up)\b|"
     r"\b(?:deploy|publish|seed|codegen|scaffold|generate)\b|"
