@@ -19,6 +19,7 @@ import trio
 from relay import errors
 from relay.core import effects, reports
 from relay.effects import do_children, do_journal, do_sessions, do_work
+from relay.effects.killpoints import KillPoints
 from relay.effects.timers import wait_until
 from relay.effects.world import World
 
@@ -66,10 +67,13 @@ class EffectsPort:
         self._scopes: dict[tuple[str, str], trio.CancelScope] = {}
         self._locks: dict[str, trio.Lock] = defaultdict(trio.Lock)
         self._journal = do_journal.Logs(world)
+        self._points = KillPoints.of(world.env)
 
     def perform(self, effect: effects.Effect, reply_to: Address) -> None:
         """Note the effect; its task starts at the next turn of the loop."""
         owner = str(reply_to)
+        if self._points is not None:
+            self._points.passed("before", effect)
         match effect:
             case effects.CancelTimer():
                 self._cancel(owner, effect.key)
@@ -77,6 +81,8 @@ class EffectsPort:
                 self._cancel("", effect.follow_key)
             case effects.Broadcast():
                 self._world.publish(effect.entries)
+                if self._points is not None:
+                    self._points.passed("after", effect)
             case effects.EndDaemon():
                 self._world.end(effect.reason)
             case effects.SetTimer():
@@ -104,25 +110,33 @@ class EffectsPort:
                     report = await handler(self._world, effect)
         except Exception as error:  # noqa: BLE001  (an effect that fails answers; it never disappears)
             report = self._failure(effect, error)
-        if report is not None:
-            self._tell(reply_to, report)
+        self._answer(effect, reply_to, report)
 
     async def _append(self, effect: effects.AppendAudit, reply_to: Address) -> None:
         try:
             report: Any = await self._journal.append(effect)
         except Exception as error:  # noqa: BLE001  (answered as a failure)
             report = self._failure(effect, error)
-        self._tell(reply_to, report)
+        self._answer(effect, reply_to, report)
 
     async def _timer(self, effect: effects.SetTimer, reply_to: Address) -> None:
         await wait_until(effect.at, clock=self._world.clock, jitter=effect.jitter)
-        self._tell(reply_to, reports.TimerFired(key=effect.key, at=self._world.clock()))
+        self._answer(effect, reply_to, reports.TimerFired(key=effect.key, at=self._world.clock()))
 
     async def _follow(self, effect: effects.FollowChild, reply_to: Address) -> None:
         try:
-            await do_children.follow_child(self._world, effect, partial(self._tell, reply_to))
+            await do_children.follow_child(self._world, effect, partial(self._answer, effect, reply_to))
         except Exception as error:  # noqa: BLE001  (answered as a failure)
-            self._tell(reply_to, self._failure(effect, error))
+            self._answer(effect, reply_to, self._failure(effect, error))
+
+    def _answer(self, effect: effects.Effect, reply_to: Address, report: Any) -> None:
+        points = self._points
+        if points is not None:
+            points.passed("after", effect)
+        if report is not None:
+            self._tell(reply_to, report)
+        if points is not None:
+            points.passed("reported", effect)
 
     def _exclusive(self, owner: str, key: str, task: Callable[[], Awaitable[None]]) -> None:
         self._cancel(owner, key)
