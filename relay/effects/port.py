@@ -2,14 +2,14 @@
 
 Every effect is answered: an error becomes `EffectFailed`. One task an effect; effects that replace
 each other (timers, following a run) cancel the earlier task of the same key; what must keep its order
-(the writes to one child, the saves of one session) runs under a lock of its own.
+(the writes to one child, the saves of one session) waits its turn in a lane of its own.
 """
 
 from __future__ import annotations
 
 import logging
 import traceback
-from collections import defaultdict
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any
@@ -47,8 +47,19 @@ _HANDLERS: Mapping[type[Any], Handler] = {
     effects.LoadBreakers: do_journal.load_breakers,
     effects.ReserveSequence: do_journal.reserve_sequence,
 }
-_SERIAL = (effects.SaveSession, effects.WriteChild, effects.SaveBreakers, effects.SealRun)
-"""Effects that must be done in the order in which they were asked for, per key."""
+_LANES: Mapping[type[Any], str] = {
+    effects.SaveSession: "record",
+    effects.LoadSession: "record",
+    effects.WriteChild: "write",
+    effects.StartChild: "child",
+    effects.EndChild: "child",
+    effects.TakeSnapshot: "work",
+    effects.SealContract: "work",
+    effects.SealRun: "seal",
+    effects.SaveBreakers: "breakers",
+    effects.AppendAudit: "audit",
+}
+"""Effects that are done one after the other, as they were asked for, per session."""
 
 
 class EffectsPort:
@@ -65,7 +76,7 @@ class EffectsPort:
         self._nursery = nursery
         self._tell = tell
         self._scopes: dict[tuple[str, str], trio.CancelScope] = {}
-        self._locks: dict[str, trio.Lock] = defaultdict(trio.Lock)
+        self._lanes: dict[str, deque[tuple[effects.Effect, Address]]] = {}
         self._journal = do_journal.Logs(world)
         self._points = KillPoints.of(world.env)
 
@@ -89,35 +100,39 @@ class EffectsPort:
                 self._exclusive(owner, effect.key, partial(self._timer, effect, reply_to))
             case effects.FollowChild():
                 self._exclusive("", effect.key, partial(self._follow, effect, reply_to))
-            case effects.AppendAudit():
-                self._nursery.start_soon(self._append, effect, reply_to)
+            case _ if type(effect) in _LANES:
+                self._queue(effect, reply_to)
             case _:
-                self._nursery.start_soon(self._do, effect, reply_to, self._in_turn(effect))
+                self._nursery.start_soon(self._do, effect, reply_to)
 
-    def _in_turn(self, effect: Any) -> trio.Lock | None:
-        if not isinstance(effect, _SERIAL):
-            return None
+    def _queue(self, effect: effects.Effect, reply_to: Address) -> None:
+        # Trio starts the tasks of one turn in any order: the order is kept here.
         record = getattr(effect, "record", None)
-        return self._locks[f"{type(effect).__name__}:{record.sid if record else ''}"]
+        lane = f"{_LANES[type(effect)]}:{record.sid if record else getattr(effect, 'sid', '')}"
+        waiting = self._lanes.get(lane)
+        if waiting is not None:
+            waiting.append((effect, reply_to))
+            return
+        self._lanes[lane] = deque([(effect, reply_to)])
+        self._nursery.start_soon(self._work_off, lane)
 
-    async def _do(self, effect: effects.Effect, reply_to: Address, lock: trio.Lock | None) -> None:
-        handler = _HANDLERS[type(effect)]
+    async def _work_off(self, lane: str) -> None:
+        waiting = self._lanes[lane]
+        while waiting:
+            await self._do(*waiting[0])
+            waiting.popleft()
+        del self._lanes[lane]
+
+    async def _do(self, effect: effects.Effect, reply_to: Address) -> None:
         try:
-            if lock is None:
-                report = await handler(self._world, effect)
+            if isinstance(effect, effects.AppendAudit):
+                report: Any = await self._journal.append(effect)
             else:
-                async with lock:
-                    report = await handler(self._world, effect)
+                report = await _HANDLERS[type(effect)](self._world, effect)
         except Exception as error:  # noqa: BLE001  (an effect that fails answers; it never disappears)
             report = self._failure(effect, error)
-        self._answer(effect, reply_to, report)
-
-    async def _append(self, effect: effects.AppendAudit, reply_to: Address) -> None:
-        try:
-            report: Any = await self._journal.append(effect)
-        except Exception as error:  # noqa: BLE001  (answered as a failure)
-            report = self._failure(effect, error)
-        self._answer(effect, reply_to, report)
+        if report is not None:
+            self._tell(reply_to, report)
 
     async def _timer(self, effect: effects.SetTimer, reply_to: Address) -> None:
         await wait_until(effect.at, clock=self._world.clock, jitter=effect.jitter)
