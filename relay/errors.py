@@ -77,6 +77,12 @@ class NotAllowedError(UserError):
     code, status, exit_code = "not_allowed", 403, 4
 
 
+class UnauthorizedError(NotAllowedError):
+    """No token, or a wrong one."""
+
+    code, status = "unauthorized", 401
+
+
 class NotTrustedError(NotAllowedError):
     """A repository's relay.toml names commands and has not been trusted."""
 
@@ -139,3 +145,11 @@ class TimedOutError(RelayError):
 
 class InternalError(RelayError):
     """A fault of Relay's own."""
+
+
+def _tree(root: type[RelayError]) -> list[type[RelayError]]:
+    return [root, *(found for child in root.__subclasses__() for found in _tree(child))]
+
+
+BY_CODE: dict[str, type[RelayError]] = {kind.code: kind for kind in _tree(RelayError)}
+"""Every error of this module by its code: for those who get a code over the wire or in a message."""

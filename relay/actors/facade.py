@@ -17,29 +17,6 @@ from relay.core.commands import Accepted, Answer, Command, Refused
 from relay.core.effects import JournalEntry
 from relay.core.record import Options
 
-ERRORS_BY_CODE: dict[str, type[errors.RelayError]] = {
-    cls.code: cls
-    for cls in (
-        errors.ConfigError,
-        errors.NoRepositoryError,
-        errors.RepositoryRefusedError,
-        errors.UnknownProviderError,
-        errors.MissingBinaryError,
-        errors.NotFoundError,
-        errors.NotAllowedError,
-        errors.NotTrustedError,
-        errors.ConflictError,
-        errors.ProviderError,
-        errors.IntegrityError,
-        errors.StoreError,
-        errors.DiskFullError,
-        errors.NewerFormatError,
-        errors.GitError,
-        errors.TimedOutError,
-        errors.UserError,
-    )
-}
-
 
 class Facade:
     """Requests to the actor tree.
@@ -155,6 +132,6 @@ class Facade:
             self._waiting.pop(correlation, None)
             self._answers.pop(correlation, None)
         if isinstance(answer, Refused):
-            kind = ERRORS_BY_CODE.get(answer.code, errors.InternalError)
+            kind = errors.BY_CODE.get(answer.code, errors.InternalError)
             raise kind(answer.message, hint=answer.hint)
         return answer.data if isinstance(answer, Accepted) else {}

@@ -12,13 +12,13 @@ from quart_trio import QuartTrio
 from werkzeug.exceptions import HTTPException
 
 from relay.api import sessions, status
-from relay.api.auth import COOKIE, UnauthorizedError
+from relay.api.auth import COOKIE
 from relay.api.context import ApiContext
 from relay.api.openapi import describe
 from relay.api.routing import Call, Route
 from relay.api.websocket import serve_events
 from relay.core.wire import from_request
-from relay.errors import ConfigError, InternalError, NotAllowedError, RelayError
+from relay.errors import ConfigError, InternalError, NotAllowedError, RelayError, UnauthorizedError
 
 log = logging.getLogger("relay.api")
 

@@ -11,17 +11,11 @@ from typing import Protocol
 
 from attrs import define, field
 
-from relay.errors import NotAllowedError
+from relay.errors import NotAllowedError, UnauthorizedError
 
 COOKIE = "relay_token"
 TICKET_SECONDS = 60.0
 _NAMES = ("127.0.0.1", "localhost", "[::1]")
-
-
-class UnauthorizedError(NotAllowedError):
-    """No token, or a wrong one."""
-
-    code, status = "unauthorized", 401
 
 
 class Fields(Protocol):

@@ -25,30 +25,6 @@ BEGIN_SECONDS = 150.0
 
 _NO_DAEMON_HINT = '`relay run "the task"` and `relay daemon start` start one'
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
-_ERRORS: dict[str, type[errors.RelayError]] = {
-    kind.code: kind
-    for kind in (
-        errors.UserError,
-        errors.ConfigError,
-        errors.NoRepositoryError,
-        errors.RepositoryRefusedError,
-        errors.UnknownProviderError,
-        errors.MissingBinaryError,
-        errors.NotFoundError,
-        errors.NotAllowedError,
-        errors.NotTrustedError,
-        errors.ConflictError,
-        errors.NoDaemonError,
-        errors.ProviderError,
-        errors.IntegrityError,
-        errors.StoreError,
-        errors.DiskFullError,
-        errors.NewerFormatError,
-        errors.GitError,
-        errors.TimedOutError,
-        errors.InternalError,
-    )
-}
 _BY_STATUS: dict[int, type[errors.RelayError]] = {
     400: errors.UserError,
     401: errors.NotAllowedError,
@@ -273,6 +249,8 @@ def _content(response: httpx2.Response) -> Any:
     told = value.get("error") if isinstance(value, dict) else None
     if not isinstance(told, dict):
         told = {}
-    kind = _ERRORS.get(str(told.get("code")), _BY_STATUS.get(response.status_code, errors.InternalError))
+    kind = errors.BY_CODE.get(
+        str(told.get("code")), _BY_STATUS.get(response.status_code, errors.InternalError)
+    )
     message = str(told.get("message") or f"the daemon answered {response.status_code}")
     raise kind(message, hint=str(told.get("hint") or ""))
