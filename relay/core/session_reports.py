@@ -14,6 +14,8 @@ from relay.core.session_turns import SessionTurns
 
 SAVE_RETRY_SECONDS = 5.0
 EFFECT_RETRY_SECONDS = 30.0
+CONTRACT_REFUSED = ("integrity", "pair_incomplete", "newer_format", "not_found")
+"""Codes of a contract that must not be injected: the session ends and says so."""
 
 
 class SessionReports(SessionTurns):
