@@ -293,7 +293,7 @@ class SessionReports(SessionTurns):
         if run is None:
             return []
         self._change_run(run.number, ended_at=at, why_ended=f"not started: {report.message}")
-        if report.code == "integrity":
+        if report.code in CONTRACT_REFUSED:
             return self._fire(Trigger.FAIL, at, end_reason=f"the contract is refused: {report.message}")
         self._change(reason=f"{run.target} could not be started: {report.message}")
         return self._take_snapshot() if self.record.ending else self._start_failed(at)
