@@ -19,6 +19,13 @@ import psutil
 import trio
 from hypercorn.config import Config as ServerConfig
 from hypercorn.trio import serve
+from hypercorn.typing import (
+    ASGIFramework,
+    ASGIReceiveCallable,
+    ASGISendCallable,
+    ASGISendEvent,
+    Scope,
+)
 from quart_trio import QuartTrio
 
 from relay.actors.facade import Facade
@@ -160,6 +167,7 @@ class Daemon:
             if self._while_busy:
                 nursery.start_soon(self._end_when_idle)
             await self._ending.wait()
+            self._stream.end()
 
     async def _serve_app(
         self,
@@ -168,7 +176,7 @@ class Daemon:
         task_status: trio.TaskStatus[object] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         await serve(
-            app,
+            finishing(app),
             settings,
             shutdown_trigger=self._ending.wait,
             task_status=task_status,
@@ -233,6 +241,23 @@ class Daemon:
         self._failure = reason
         log.error("ends: %s", reason)
         self._ending.set()
+
+
+def finishing(app: QuartTrio) -> ASGIFramework:
+    """The application, whose answers are sent to their end.
+
+    With quart-trio 0.12 on hypercorn 0.18, the end of a body cancels the task that sends it before hypercorn
+    knows that the connection is idle; an idle connection is then never closed, and holds up the daemon's end.
+    """
+
+    async def asgi(scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+        async def send_all(message: ASGISendEvent) -> None:
+            with trio.CancelScope(shield=scope["type"] == "http"):
+                await send(message)
+
+        await app(scope, receive, send_all)
+
+    return asgi
 
 
 def _bind(port: int, *, any_other: bool) -> socket.socket:

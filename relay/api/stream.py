@@ -69,6 +69,7 @@ class Listener:
     session: str = ""
     queue: deque[StreamEvent] = field(factory=deque)
     overrun: bool = False
+    ended: bool = False
     _bell: trio.Event = field(factory=trio.Event)
 
     def offer(self, events: Sequence[StreamEvent]) -> None:
@@ -87,6 +88,11 @@ class Listener:
     async def wait(self) -> None:
         """Return when there is something to send."""
         await self._bell.wait()
+
+    def end(self) -> None:
+        """The daemon ends."""
+        self.ended = True
+        self._bell.set()
 
     def take(self) -> list[StreamEvent]:
         """The next events, oldest first, as many as make a frame."""
@@ -132,6 +138,11 @@ class EventStream:
     def leave(self, listener: Listener) -> None:
         """Stop listening."""
         self._listeners.discard(listener)
+
+    def end(self) -> None:
+        """Let every listener go: the daemon ends."""
+        for listener in self._listeners:
+            listener.end()
 
     def since(self, seq: int, session: str = "") -> list[StreamEvent]:
         """The ring's events with a greater number."""

@@ -98,6 +98,7 @@ async def _pump(listener: Listener, last: int) -> None:
             last = fresh[-1].seq
         if listener.overrun:
             await websocket.send(orjson.dumps([{"type": "resync", "seq": last}]).decode())
+        if listener.overrun or (listener.ended and not listener.queue):
             return
         await trio.sleep(FRAME_SECONDS)
 
