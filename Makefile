@@ -1,5 +1,7 @@
 # `make demo` and `make test` work from a fresh clone: they make .venv and install what they need.
-PYTHON ?= $(shell command -v python3.13 || command -v python3.12 || command -v python3.11 || command -v python3)
+# The first that runs and is new enough; a name on the PATH may be a stub.
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	if $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then echo $$p; break; fi; done)
 VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
@@ -7,7 +9,7 @@ ARGS ?=
 .PHONY: demo test lint format bench docs clean clis
 
 $(BIN)/python:
-	@$(PYTHON) -c 'import sys; sys.exit("Relay needs Python 3.11 or newer; this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
+	@test -n "$(PYTHON)" || { echo "Relay needs Python 3.11 or newer on the PATH (or PYTHON=...)" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.relay: pyproject.toml | $(BIN)/python
