@@ -28,6 +28,7 @@ from relay.core.facts import SessionFacts
 from relay.core.fsm import State
 from relay.core.record import SessionRecord
 from relay.core.session import Outputs, Session, SessionPolicy
+from relay.core.session_base import begun_data
 from relay.core.wire import from_wire
 
 _EFFECTS = get_args(effects.Effect)
@@ -84,15 +85,7 @@ class SessionActor(RelayActor):
             session=record.sid,
             type="session",
             at=report.at,
-            data={
-                "goal": record.options.goal,
-                "chain": [str(target) for target in record.options.chain],
-                "branch": record.branch,
-                "worktree": record.worktree,
-                "base": record.base_commit,
-                "carriedFiles": report.carried_files,
-                "notes": list(report.notes),
-            },
+            data={**begun_data(record), "carriedFiles": report.carried_files},
         )
         saving = self._rules.opened(report.at)
         created = Accepted(
@@ -126,7 +119,7 @@ class SessionActor(RelayActor):
             return
         policy = from_wire(self._recovering.policy, SessionPolicy)
         self._rules = Session(report.record, report.facts, policy)
-        self._carry_out(self._rules.recovered(report.places, report.at))
+        self._carry_out(self._rules.recovered(report.places, report.at, report.unlogged))
         queued, self._queued = self._queued, []
         for message in queued:
             self.receive_CommandSession(message, self.wires.supervisor)

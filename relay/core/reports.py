@@ -62,7 +62,12 @@ class SessionSaved:
 
 @frozen(kw_only=True)
 class SessionLoaded:
-    """A session as it was left."""
+    """A session as it was left.
+
+    Args:
+        unlogged: what was saved and did not come into the log any more: "session" (its beginning), "fsm"
+            (that it came to the state it is in).
+    """
 
     key: str
     at: datetime
@@ -70,6 +75,7 @@ class SessionLoaded:
     facts: SessionFacts
     places: LastPlaces
     note: str = ""
+    unlogged: tuple[str, ...] = ()
 
 
 @frozen(kw_only=True)

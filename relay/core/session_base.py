@@ -17,6 +17,19 @@ from relay.core.record import Run, SessionRecord
 from relay.core.session_live import LiveRun, Move, Output, Outputs, SessionPolicy
 
 ENDINGS = (Trigger.COMPLETE, Trigger.FAIL, Trigger.STOP)
+OVER = "over"
+
+
+def begun_data(record: SessionRecord) -> dict[str, Any]:
+    """What the log says of a session's beginning."""
+    return {
+        "goal": record.options.goal,
+        "chain": [str(target) for target in record.options.chain],
+        "branch": record.branch,
+        "worktree": record.worktree,
+        "base": record.base_commit,
+        "notes": list(record.notes),
+    }
 
 
 class SessionBase(ABC):
@@ -79,7 +92,7 @@ class SessionBase(ABC):
             for step in move.steps:
                 outputs += self._take(step, at)
         if self.record.ended:
-            outputs += self._seal_runs()
+            outputs += self._wind_up(at)
         while self._later and self._saving is None:
             trigger, when, changes = self._later.popleft()
             if not self.record.ending or trigger in ENDINGS:
@@ -115,6 +128,24 @@ class SessionBase(ABC):
                 "contract": move.record.contract_id,
             },
         )
+
+    def _catch_up_log(self, unlogged: tuple[str, ...], at: datetime) -> Outputs:
+        """Write what an earlier life saved, and died before it was in the log."""
+        entries = []
+        if "session" in unlogged:
+            entries.append(self._entry(at, "session", begun_data(self.record)))
+        if "fsm" in unlogged:
+            move = Move(key="", record=self.record, steps=(), trigger=Trigger.WAKE)
+            entry = self._fsm_entry("", move, at)
+            entries.append(evolve(entry, data={**entry.data, "trigger": "recovered"}))
+        return [asks.Record(entries=tuple(entries), sync=True)] if entries else []
+
+    def _wind_up(self, at: datetime) -> Outputs:
+        """The session is over: once the log holds that, its output is rewritten in redacted form.
+
+        In this order, so that a session whose output is rewritten has nothing left to be done.
+        """
+        return [asks.Confirm(key=OVER, repository=self.record.repository, at=at)]
 
     def _change(self, **changes: Any) -> None:
         """Change fields that are no transition, also in the record being saved."""

@@ -9,6 +9,7 @@ from attrs import evolve
 from relay.core import asks, effects, reports
 from relay.core.fsm import State, Step, Trigger, redo
 from relay.core.record import Run
+from relay.core.session_base import OVER
 from relay.core.session_live import LiveRun, Outputs
 from relay.core.session_turns import SessionTurns
 
@@ -25,17 +26,18 @@ class SessionReports(SessionTurns):
         """A new session whose worktree stands: save it and look for its first agent."""
         return self._move(self.record, (Step.CHOOSE_TARGET,), Trigger.WAKE)
 
-    def recovered(self, places: effects.LastPlaces, at: datetime) -> Outputs:
+    def recovered(self, places: effects.LastPlaces, at: datetime, unlogged: tuple[str, ...] = ()) -> Outputs:
         """A session found on disk after a restart: do its state's steps again."""
         self._places = places
-        outputs = self._note(at, "session", {"recovered": True, "state": self.record.state})
+        outputs = self._catch_up_log(unlogged, at)
+        outputs += self._note(at, "session", {"recovered": True, "state": self.record.state})
         run = self.record.run
         if run is not None and self.record.state is not State.DISPATCHED:
             self._live.gone = run.ended_at is not None
             # Until its output has been read again, it counts as working.
             self._live.alive = self._live.turn_open = not self._live.gone
         if self.record.ended:
-            return [*outputs, *self._seal_runs()]
+            return [*outputs, *self._wind_up(at)]
         for step in redo(self.record.state):
             outputs += self._take(step, at)
         if self.record.ending and self._live.gone:
@@ -48,6 +50,8 @@ class SessionReports(SessionTurns):
         match report:
             case reports.SessionSaved():
                 return self._saved(report.key, at)
+            case reports.Recorded() if report.key == OVER:
+                return self._seal_runs()
             case reports.Recorded():
                 return self._left(at) if report.key == self._gone_key else []
             case reports.TargetChosen():

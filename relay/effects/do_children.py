@@ -14,7 +14,7 @@ from relay.core.brief import render_resume
 from relay.core.contract import Contract
 from relay.core.record import SessionRecord
 from relay.core.redact import DEFAULT
-from relay.effects import child, follow, manifest, native_session, opening_file, spool, stdin, stop
+from relay.effects import child, follow, manifest, native_session, opening_file, processes, spool, stdin, stop
 from relay.effects.opening_file import KeptOpening
 from relay.effects.seal import redact_files
 from relay.effects.settings import launch_settings
@@ -199,5 +199,8 @@ async def end_child(world: World, effect: effects.EndChild) -> reports.ChildGone
 async def seal_run(world: World, effect: effects.SealRun) -> None:
     """Rewrite the finished run's output in redacted form."""
     folder = run_folder(effect.record, effect.run)
-    if folder.ended() and not folder.offsets().redacted:
+    shim = folder.shim()
+    # A child that died together with its shim has left no status.
+    over = folder.ended() or shim is None or not processes.same(shim)
+    if over and folder.path.is_dir() and not folder.offsets().redacted:
         await redact_files(folder, lambda text: DEFAULT.redact(text).text)

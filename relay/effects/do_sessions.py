@@ -10,9 +10,10 @@ import trio
 from relay.core import effects, reports
 from relay.core.events import Place
 from relay.core.facts import SessionFacts
-from relay.core.record import FORMAT_VERSION
+from relay.core.record import FORMAT_VERSION, SessionRecord
 from relay.core.wire import event_from_wire, to_wire
 from relay.effects import repository, worktree
+from relay.effects.do_children import run_folder
 from relay.effects.world import World
 from relay.errors import NoRepositoryError, RelayError
 from relay.store import audit_read, state_file
@@ -82,7 +83,11 @@ def _load(world: World, effect: effects.LoadSession) -> reports.SessionLoaded:
     record, note = read_record(places, effect.sid)
     facts = SessionFacts.for_goal(record.options.goal, worktree=record.worktree)
     last: dict[tuple[int, str], Place] = {}
+    begun, logged_state = False, ""
     for entry in audit_read.entries(places.audit, session=effect.sid):
+        begun = begun or (entry.event == "session" and "goal" in entry.data)
+        if entry.event == "fsm":
+            logged_state = str(entry.data.get("to", ""))
         at = datetime.fromisoformat(entry.ts)
         if entry.event == "reply":
             facts.replied(str(entry.data.get("text", "")))
@@ -92,28 +97,48 @@ def _load(world: World, effect: effects.LoadSession) -> reports.SessionLoaded:
             last[(seen.place.run, seen.place.stream)] = seen.place
     run = record.run.number if record.run else 0
     known = effects.LastPlaces(places=tuple(place for (number, _), place in last.items() if number == run))
+    unlogged = (*(() if begun else ("session",)), *(() if logged_state == record.state else ("fsm",)))
     return reports.SessionLoaded(
-        key=effect.key, at=world.clock(), record=record, facts=facts, places=known, note=note
+        key=effect.key,
+        at=world.clock(),
+        record=record,
+        facts=facts,
+        places=known,
+        note=note,
+        unlogged=unlogged,
     )
 
 
 async def list_unfinished(world: World, effect: effects.ListUnfinished) -> reports.UnfinishedListed:
-    """Sessions of all repositories that were not over."""
+    """Sessions of all repositories that were not over, or had still something to do."""
 
     def look() -> tuple[list[tuple[str, str]], list[str]]:
         unfinished: list[tuple[str, str]] = []
         problems: list[str] = []
         for places in known_repositories(world.places):
             try:
-                for sid in places.session_ids():
-                    record, _ = read_record(places, sid)
-                    if not record.ended:
-                        unfinished.append((sid, str(places.root)))
+                sids = places.session_ids()
             except RelayError as error:
                 problems.append(error.message)
+                continue
+            for sid in sids:
+                # One that cannot be read must not keep the others from being taken up.
+                try:
+                    record, _ = read_record(places, sid)
+                except RelayError as error:
+                    problems.append(error.message)
+                    continue
+                if not record.ended or _not_wound_up(record):
+                    unfinished.append((sid, str(places.root)))
         return unfinished, problems
 
     unfinished, problems = await trio.to_thread.run_sync(look)
     return reports.UnfinishedListed(
         key=effect.key, at=world.clock(), sessions=tuple(unfinished), problems=tuple(problems)
     )
+
+
+def _not_wound_up(record: SessionRecord) -> bool:
+    """It is over, and the daemon died before its output was rewritten in redacted form."""
+    folders = [run_folder(record, run.number) for run in record.runs]
+    return any(folder.path.is_dir() and not folder.offsets().redacted for folder in folders)
