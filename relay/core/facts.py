@@ -268,7 +268,8 @@ class SessionFacts:
         call = self.open_calls.pop(f"{run}:{result.call_id}", None)
         if call is None:
             return
-        if result.denied and HANDING_OVER in result.output:
+        if not result.ok and result.exit_code is None and HANDING_OVER in result.output:
+            # Relay's own doing: the next agent is free to try it.
             return
         if result.denied:
             self._fail(what_of(call), "permission was denied")

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from relay.core import asks, effects
 from relay.core.chain import candidates
+from relay.core.facts import HANDING_OVER
 from relay.core.fidelity import score
 from relay.core.fsm import Step, Trigger
 from relay.core.opening import contract_for, opening_for
@@ -52,7 +53,7 @@ class SessionSteps(SessionTalk):
         self._live.gate_open = True
         outputs: Outputs = [effects.SetTimer(key="gate", at=deadline), asks.ReachSafePoint(run=run.number)]
         for request_id in tuple(self._live.permissions):
-            outputs += self._answer(request_id, False, "Relay is handing this task over; do not go on.")
+            outputs += self._answer(request_id, False, HANDING_OVER)
         return outputs
 
     def _pass_gate(self, at: datetime, *, forced: bool) -> Outputs:

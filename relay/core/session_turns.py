@@ -30,6 +30,7 @@ from relay.core.events import (
     UsageReported,
     Verdict,
 )
+from relay.core.facts import HANDING_OVER
 from relay.core.fsm import State, Trigger
 from relay.core.retry import AskUser, HandOff, Retry, Wait, decide
 from relay.core.session_live import Outputs
@@ -148,7 +149,7 @@ class SessionTurns(SessionSteps):
         if run is None:
             return []
         if record.state is State.PAUSING:
-            return self._answer(asked.request_id, False, "Relay is handing this task over; do not go on.")
+            return self._answer(asked.request_id, False, HANDING_OVER)
         allow, root = record.options.allow, record.worktree
         if judge(asked, allow, self.policy.approvals, worktree=root) is Judgement.ALLOW:
             return self._answer(asked.request_id, True, "")

@@ -183,11 +183,14 @@ def test_a_denied_command_is_no_command_that_ran() -> None:
     assert [f.why for f in facts.failures.values()] == ["permission was denied"]
 
 
-def test_what_is_denied_for_the_handoff_itself_did_not_fail() -> None:
+@pytest.mark.parametrize("denied", [True, False])
+def test_what_is_denied_for_the_handoff_itself_did_not_fail(denied: bool) -> None:
     work = Work()
-    work.close(work.call(ToolKind.SHELL, command="make"), ok=False, denied=True, output=HANDING_OVER)
+    said = f"The user said: {HANDING_OVER}"
+    work.close(work.call(ToolKind.SHELL, command="make"), ok=False, denied=denied, output=said)
 
     assert not work.facts().failures
+    assert not work.facts().commands
 
 
 def test_the_plan_outlives_its_agent() -> None:
