@@ -40,7 +40,11 @@ def llm() -> Iterator[FakeLlm]:
 
 
 @pytest.fixture
-def stage(llm: FakeLlm) -> Iterator[Stage]:
+def stage(request: pytest.FixtureRequest, llm: FakeLlm) -> Iterator[Stage]:
+    if request.node.get_closest_marker("real_cli"):
+        # Here, not in the test: a nursery would swallow the reason.
+        for name in _NATIVE:
+            find_cli(name)
     # Codex refuses a home below the temporary folder.
     root = Path(tempfile.mkdtemp(prefix="relay-e2e-", dir="/var/tmp")).resolve()
     try:
