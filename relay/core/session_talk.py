@@ -45,8 +45,12 @@ class SessionTalk(SessionBase):
             return []
         if not self._live.alive:
             return self._relaunch(at)
+        ended = self._live.turn_end
         for saying in self.record.unsaid:
             outputs += self._open_turn(saying)
+        if ended is not None:
+            # After a restart: the agent may have had the message, and this may be the end of its turn.
+            self._live.turn_end, self._live.turn_open, self._live.said_in_turn = ended, False, True
         return outputs
 
     def _open_turn(self, saying: Saying) -> Outputs:
