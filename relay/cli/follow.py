@@ -78,6 +78,7 @@ class Follower:
     after: int = 0
     pause: Callable[[float], None] = wait
     ended: bool = False
+    _told: bool = False
     _looked: float = field(factory=time.monotonic)
 
     def page(self) -> list[Event]:
@@ -86,7 +87,8 @@ class Follower:
         found: list[Event] = self._ask(path, after=str(self.after), limit=str(PAGE))
         for event in found:
             self.after = max(self.after, int(event.get("seq", 0)))
-        if not found and not self.ended and time.monotonic() - self._looked > LOOK_SECONDS:
+            self._told = self._told or _ends(event)
+        if not (found or self.ended or self._told) and time.monotonic() - self._looked > LOOK_SECONDS:
             self.look()
         return found
 
@@ -108,16 +110,19 @@ class Follower:
     def follow(self, see: Callable[[list[Event]], None]) -> None:
         """Give every page of events to `see` until the session is over and all its events have been seen."""
         delay = QUICK_SECONDS
+        patient = True
         while True:
             page = self.page()
             if page:
                 see(page)
-                delay = QUICK_SECONDS
-                self.ended = self.ended or any(_ends(event) for event in page)
-                if len(page) >= PAGE or self.ended:
+                delay, patient = QUICK_SECONDS, True
+                if len(page) >= PAGE or self._told:
                     continue
-            elif self.ended:
+            elif self._told or (self.ended and not patient):
                 return
+            elif self.ended:
+                # The record is saved before its last event is in the log.
+                delay, patient = SLOW_SECONDS, False
             self.pause(delay)
             delay = min(delay * 1.5, SLOW_SECONDS)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -79,15 +79,18 @@ def run(task: str, cwd: Path, yes: bool, no_ui: bool, detach: bool, worktree: bo
             click.echo(sid if chosen_settings.quiet else f"session {sid} is under way")
             say(f"follow it: relay attach {sid}")
         return
-    say(f"session {sid}")
-    told = client.get(f"/api/sessions/{segment(sid)}").get("notes", [])
-    for note in made.get("notes", []):
-        if note not in told:
-            say(f"note: {one_line(str(note))}")
     follower = Follower(settings=chosen_settings, client=client, sid=sid)
-    click.get_current_context().exit(
-        _watch(follower, Printer(chosen_settings, terminal_style(chosen_settings)), ask=not no_ui)
-    )
+    printer = Printer(chosen_settings, terminal_style(chosen_settings))
+
+    def before() -> None:
+        say(f"session {sid}")
+        told = follower.look().get("notes") or []
+        for note in made.get("notes") or []:
+            # The others are the session's own and come with its first event.
+            if note not in told:
+                say(f"note: {one_line(str(note))}")
+
+    click.get_current_context().exit(_watch(follower, printer, before, ask=not no_ui))
 
 
 @command("attach")
@@ -103,17 +106,20 @@ def attach(sid: str, no_ui: bool) -> None:
     view = chosen(client, sid, ended=True)
     follower = Follower(settings=chosen_settings, client=client, sid=str(view["sessionId"]))
     printer = Printer(chosen_settings, terminal_style(chosen_settings))
-    past = follower.history()
     desk = Desk()
-    desk.see(past)
-    desk.keep(str(asked.get("id")) for asked in follower.client.get("/api/approvals"))
-    say(f"session {follower.sid}: {one_line(str(view.get('taskGoal', '')), 200)}")
-    if len(past) > ATTACH_EVENTS:
-        say(f"[... {plural(len(past) - ATTACH_EVENTS, 'earlier event')}: relay logs {follower.sid}]")
-    printer.show(past[:-ATTACH_EVENTS], silently=True)
-    printer.show(past[-ATTACH_EVENTS:])
-    follower.look()
-    click.get_current_context().exit(_watch(follower, printer, ask=not no_ui, desk=desk))
+
+    def before() -> None:
+        say(f"session {follower.sid}: {one_line(str(view.get('taskGoal', '')), 200)}")
+        past = follower.history()
+        desk.see(past)
+        desk.keep(str(asked.get("id")) for asked in follower.client.get("/api/approvals"))
+        if len(past) > ATTACH_EVENTS:
+            say(f"[... {plural(len(past) - ATTACH_EVENTS, 'earlier event')}: relay logs {follower.sid}]")
+        printer.show(past[:-ATTACH_EVENTS], silently=True)
+        printer.show(past[-ATTACH_EVENTS:])
+        follower.look()
+
+    click.get_current_context().exit(_watch(follower, printer, before, ask=not no_ui, desk=desk))
 
 
 @command("logs")
@@ -188,8 +194,15 @@ def _begin(
             ask = False
 
 
-def _watch(follower: Follower, printer: Printer, *, ask: bool, desk: Desk | None = None) -> int:
-    """Follow to the end; the exit code."""
+def _watch(
+    follower: Follower,
+    printer: Printer,
+    before: Callable[[], None],
+    *,
+    ask: bool,
+    desk: Desk | None = None,
+) -> int:
+    """Do what comes `before`, follow to the end, and give the exit code; Ctrl-C asks at any time."""
     chosen_settings = follower.settings
     asking = ask and at_terminal() and not chosen_settings.as_json
     desk = desk or Desk()
@@ -204,8 +217,12 @@ def _watch(follower: Follower, printer: Printer, *, ask: bool, desk: Desk | None
 
     if asking:
         follower.pause = pause
+    first: Callable[[], None] | None = before
     while True:
         try:
+            if first is not None:
+                once, first = first, None
+                once()
             follower.follow(see)
             return _conclude(follower)
         except KeyboardInterrupt:

@@ -184,7 +184,8 @@ PERMISSION = {"id": "a-12345678", "status": "open", "target": "one", "deniedAt":
                 "one asks: Which?",
                 "            - x",
                 "            - y",
-                "            answer: relay approvals approve a-12345678 --note 'your answer' (denied at 12:05:01)",
+                "            answer: relay approvals approve a-12345678 --note 'your answer'"
+                " (denied at 12:05:01)",
             ],
         ),
         (event(1, "approval", {"id": "a-1", "status": "denied", "by": "owner"}), ["a-1 denied by owner"]),
@@ -278,10 +279,10 @@ _JSON = st.recursive(
     max_leaves=6,
 )
 _NAMES = """
-kind target text toolKind tool command paths detail ok exitCode output denied items usage windows outcome
-error attempt maxAttempts delay level stream from to reason waitReason wakeAt endReason goal chain carriedFiles
-notes class resetsAt decision commit diffStat leftOut id run pid drift left how passed commands status question
-options deniedAt by note recovered
+kind target text toolKind tool command paths detail ok exitCode output denied items usage windows
+outcome error attempt maxAttempts delay level stream from to reason waitReason wakeAt endReason goal
+chain carriedFiles notes class resetsAt decision commit diffStat leftOut id run pid drift left how
+passed commands status question options deniedAt by note recovered
 """
 
 
