@@ -128,9 +128,8 @@ async def _opening(world: World, effect: effects.StartChild) -> tuple[KeptOpenin
             f"the contract on disk is {contract.contract_id}, not {said.contract_id}",
             hint="the session is handed over again",
         )
-    entries = contract.file_manifest
-    found = await manifest.manifest(Path(record.worktree), tuple(entry.path for entry in entries))
-    drift = tuple(e.path for e, now in zip(entries, found, strict=True) if e.sha256 != now.sha256)
+    expected = tuple((entry.path, entry.sha256) for entry in contract.file_manifest)
+    drift = await manifest.drift(Path(record.worktree), expected)
     notes: tuple[str, ...] = ()
     text = markdown
     if drift:
