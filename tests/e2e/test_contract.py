@@ -42,6 +42,22 @@ async def test_a_contract_that_was_tampered_with_is_refused(stage: Stage, name: 
         assert stage.file(sid, "a.txt") == "a\n"
 
 
+async def test_files_that_changed_since_the_contract_are_named(stage: Stage) -> None:
+    stage.settings["relay"] = "pause_deadline_seconds = 0.2"
+    both = [{"write": {"path": name, "content": "begun\n"}} for name in ("b.txt", "gone.txt", "a.txt")]
+    stage.scripted("one", tasks=[{"name": "Write", "steps": [*both, "hang"]}])
+    async with stage.daemon() as relay:
+        sid = await held(stage, relay)
+        (stage.worktree(sid) / "b.txt").write_text("changed by hand\n")
+        (stage.worktree(sid) / "gone.txt").unlink()
+        stage.scripted_plays("one", tasks=[{"name": "Write", "steps": [{"say": "I see."}]}])
+        await relay.act(sid, "resume")
+        await relay.reach(sid, "COMPLETED")
+        dispatched = (await relay.events(sid, "dispatched"))[-1]
+        assert sorted(dispatched["drift"]) == ["b.txt", "gone.txt"]
+        assert stage.file(sid, "b.txt") == "changed by hand\n"
+
+
 async def test_an_audit_log_that_was_tampered_with_names_its_first_bad_line(stage: Stage) -> None:
     stage.scripted("one", tasks=TASKS[:1])
     async with stage.daemon() as relay:
