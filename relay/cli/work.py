@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from pathlib import Path
@@ -133,24 +132,17 @@ def verify(file: Path) -> None:
             f"there is no signing key in {key_file}", hint="contracts are signed with their maker's"
         )
     folder = (file if file.is_dir() else file.parent).absolute()
-    found, _ = load_verified(folder, load_or_make_signing_key(key_file), session_id=_session_of(folder))
+    found, _ = load_verified(
+        folder,
+        load_or_make_signing_key(key_file),
+        session_id=folder.name if folder.name.startswith("s-") else None,
+    )
     facts = to_wire(found)
     if settings().as_json:
         print_json({"verified": True, "path": str(folder), "contract": facts})
         return
     shown = [(name, facts.get(name)) for name in ("contractId", "sessionId", "taskGoal", "nextAction")]
     say(f"the signature is right\n{pairs(shown)}")
-
-
-def _session_of(folder: Path) -> str:
-    """The session whose contract lies here: by the folder's name, else by what it says of itself."""
-    if folder.name.startswith("s-"):
-        return folder.name
-    try:
-        told = json.loads((folder / "envelope.json").read_bytes())
-    except (OSError, ValueError):
-        return ""
-    return str(told.get("sessionId", "")) if isinstance(told, dict) else ""
 
 
 def _painted(line: str) -> str:
