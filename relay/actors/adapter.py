@@ -7,7 +7,7 @@ events whose place is in the log already are passed up as known. One `Observe` p
 from __future__ import annotations
 
 from collections import deque
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from attrs import evolve
 
@@ -54,6 +54,7 @@ class AdapterActor(RelayActor):
         self._dialogue: Dialogue | None = None
         self._open_calls: set[str] = set()
         self._gate = False
+        self._announced = True
         self._turn_awaited = True
         self._caught_up = False
         self._stderr: deque[str] = deque(maxlen=STDERR_TAIL_LINES)
@@ -75,6 +76,11 @@ class AdapterActor(RelayActor):
     def receive_ReachSafePoint(self, ask: asks.ReachSafePoint, sender: Address) -> None:
         """Close the gate: say so as soon as no tool call is open."""
         self._gate = True
+        lag = self._provider.announce_lag if self._provider else 0.0
+        if lag and self._dialogue is not None and self._dialogue.turn_open:
+            # A call may have begun of which the CLI has not told yet.
+            self._announced = False
+            self.want(effects.SetTimer(key=f"announce:{ask.run}", at=ask.at + timedelta(seconds=lag)))
         self._check_gate()
 
     def receive_Say(self, ask: asks.Say, sender: Address) -> None:
@@ -173,6 +179,11 @@ class AdapterActor(RelayActor):
             for key in lost:
                 self.send(self._session, SayRefused(run=report.run, key=key, at=report.at))
 
+    def receive_TimerFired(self, report: reports.TimerFired, sender: Address) -> None:
+        """By now the CLI has told of every call that had begun when the gate was closed."""
+        self._announced = True
+        self._check_gate()
+
     def receive_EffectFailed(self, report: reports.EffectFailed, sender: Address) -> None:
         """Following or writing failed: the session decides."""
         self.send(self._session, report)
@@ -234,7 +245,13 @@ class AdapterActor(RelayActor):
         self._check_gate()
 
     def _check_gate(self) -> None:
-        if self._gate and self._caught_up and not self._open_calls and self._run is not None:
+        if (
+            self._gate
+            and self._announced
+            and self._caught_up
+            and not self._open_calls
+            and self._run is not None
+        ):
             self._gate = False
             self.send(self._session, SafePointReached(run=self._run.run, at=self.now))
 

@@ -41,6 +41,7 @@ class ReachSafePoint:
     """To the adapter: say SafePointReached as soon as no tool call is open."""
 
     run: int
+    at: datetime
 
 
 @frozen(kw_only=True)

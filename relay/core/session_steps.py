@@ -51,7 +51,10 @@ class SessionSteps(SessionTalk):
             return self._end_child(at)
         deadline = at + timedelta(seconds=self.record.options.pause_deadline)
         self._live.gate_open = True
-        outputs: Outputs = [effects.SetTimer(key="gate", at=deadline), asks.ReachSafePoint(run=run.number)]
+        outputs: Outputs = [
+            effects.SetTimer(key="gate", at=deadline),
+            asks.ReachSafePoint(run=run.number, at=at),
+        ]
         for request_id in tuple(self._live.permissions):
             outputs += self._answer(request_id, False, HANDING_OVER)
         return outputs
@@ -104,7 +107,8 @@ class SessionSteps(SessionTalk):
         number = self.record.snapshots + 1
         run = self.record.run
         who = f" after {run.target}" if run else ""
-        message = f"Relay snapshot {number} of {self.record.sid}{who}\n\n{self.record.reason}".strip()
+        why = self.record.end_reason if self.record.ending else self.record.reason
+        message = f"Relay snapshot {number} of {self.record.sid}{who}\n\n{why}".strip()
         return [effects.TakeSnapshot(key="snapshot", record=self.record, number=number, message=message)]
 
     def _seal_contract(self, at: datetime) -> Outputs:

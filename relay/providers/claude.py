@@ -72,6 +72,8 @@ class Claude:
     config_dir_env: str = "CLAUDE_CONFIG_DIR"
     default_config_dir: str = ".claude"
     wording: Wording = WORDINGS["claude"]
+    announce_lag: float = 0.0
+    """Seen with 2.1.332: a call is announced, and its permission asked, before it begins."""
     stop_steps: tuple[StopStep, ...] = (
         StopStep(signal="INT", group=False, grace=3.0),
         StopStep(signal="TERM", group=True, grace=3.0),

@@ -51,6 +51,8 @@ class Codex:
     config_dir_env: str = "CODEX_HOME"
     default_config_dir: str = ".codex"
     wording: Wording = WORDINGS["codex"]
+    announce_lag: float = 0.3
+    """Seen with 0.171.0: item/started came about 0.2 s after the command had begun."""
     stop_steps: tuple[StopStep, ...] = (
         StopStep(signal="TERM", group=False, grace=2.0),
         StopStep(signal="TERM", group=True, grace=2.0),

@@ -164,6 +164,8 @@ class Provider(Protocol):
     """How this provider words its failures."""
     stop_steps: tuple[StopStep, ...]
     """How a child is ended once the polite interrupt has been tried."""
+    announce_lag: float
+    """Seconds by which the CLI's word of a tool call can come after the call itself began."""
 
     def launch(self, request: LaunchRequest) -> LaunchSpec:
         """The argument list and environment of a run."""

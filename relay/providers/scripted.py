@@ -94,6 +94,7 @@ class Scripted:
     config_dir_env: str = "SCRIPTED_HOME"
     default_config_dir: str = ".relay-scripted"
     wording: Wording = WORDING
+    announce_lag: float = 0.0
     stop_steps: tuple[StopStep, ...] = (
         StopStep(signal="TERM", group=False, grace=1.0),
         StopStep(signal="TERM", group=True, grace=1.0),
