@@ -1,0 +1,94 @@
+"""A real daemon, started and ended by the command line, in a state folder of the test's own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from relay.cli.base import Settings
+from relay.cli.launch import ensure_daemon
+from relay.errors import NoDaemonError
+
+
+def recorded(state: Path) -> psutil.Process:
+    return psutil.Process(json.loads((state / "daemon.json").read_bytes())["pid"])
+
+
+@pytest.fixture
+def cleared(state: Path) -> Iterator[Path]:
+    """The state folder; whatever daemon is left of the test is killed."""
+    yield state
+    for process in psutil.process_iter():
+        try:
+            ours = process.environ().get("RELAY_STATE_DIR") == str(state) and process.pid != os.getpid()
+        except psutil.Error:
+            continue
+        if ours:
+            process.kill()
+            process.wait(10)
+
+
+def test_the_life_of_a_daemon(relay: Callable, cleared: Path) -> None:
+    assert relay("daemon", "status").code == 3
+
+    started = relay("daemon", "start", "--port", "0")
+    assert (started.code, started.err) == (0, "")
+    assert started.out.startswith("listening on http://127.0.0.1:")
+    first = recorded(cleared)
+    assert os.getsid(first.pid) == first.pid
+    assert relay("daemon", "start").out.startswith("runs already, on http://127.0.0.1:")
+    facts = json.loads(relay("daemon", "status", "--json").out)
+    assert facts["pid"] == first.pid
+    assert relay("sessions").out == "there are no sessions yet\n"
+
+    assert relay("daemon", "restart", "--port", "0").code == 0
+    second = recorded(cleared)
+    assert second.pid != first.pid
+
+    assert relay("daemon", "stop").code == 0
+    assert not second.is_running() or second.status() == psutil.STATUS_ZOMBIE
+    assert relay("daemon", "stop").code == 3
+
+
+def test_a_killed_daemon_leaves_nothing_in_the_way(relay: Callable, cleared: Path) -> None:
+    relay("daemon", "start", "--port", "0")
+    killed = recorded(cleared)
+    killed.send_signal(signal.SIGKILL)
+    killed.wait(10)
+
+    assert relay("sessions").code == 3
+    assert relay("daemon", "start", "--port", "0").code == 0
+    assert recorded(cleared).pid != killed.pid
+
+
+def test_nothing_of_the_folder_we_stand_in_is_run(
+    relay: Callable, cleared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "click.py").write_text("raise SystemExit('a file of the repository was run')")
+    (tmp_path / "relay.py").write_text("raise SystemExit('a file of the repository was run')")
+    monkeypatch.chdir(tmp_path)
+
+    assert relay("daemon", "start", "--port", "0").code == 0
+
+
+def test_a_daemon_that_cannot_start_says_why(cleared: Path, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr("relay.cli.launch.ANOTHER_SECONDS", 0.0)
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "relay.toml").write_text("[relay]\nserver_prot = 1\n")
+
+    with pytest.raises(NoDaemonError) as caught:
+        ensure_daemon(Settings())
+
+    assert "server_prot" in caught.value.hint
+
+
+def test_a_named_daemon_is_never_started(cleared: Path) -> None:
+    with pytest.raises(NoDaemonError):
+        ensure_daemon(Settings(url="http://127.0.0.1:1", token="x"))
+    assert not (cleared / "daemon.json").exists()
