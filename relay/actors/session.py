@@ -27,6 +27,7 @@ from relay.core.commands import Accepted, Pending, Refused
 from relay.core.facts import SessionFacts
 from relay.core.fsm import State
 from relay.core.record import SessionRecord
+from relay.core.redact import DEFAULT
 from relay.core.session import Outputs, Session, SessionPolicy
 from relay.core.session_base import begun_data
 from relay.core.wire import from_wire
@@ -78,7 +79,8 @@ class SessionActor(RelayActor):
             base_commit=report.base_commit,
             notes=report.notes,
         )
-        facts = SessionFacts.for_goal(asked.options.goal, worktree=report.worktree)
+        goal = DEFAULT.redact(asked.options.goal).text
+        facts = SessionFacts.for_goal(goal, worktree=report.worktree)
         self._rules = Session(record, facts, from_wire(asked.policy, SessionPolicy))
         begun = effects.JournalEntry(
             repository=record.repository,

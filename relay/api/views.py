@@ -11,6 +11,7 @@ import trio
 from relay.api.context import ApiContext
 from relay.core.fsm import TERMINAL, State
 from relay.core.record import SessionRecord
+from relay.core.redact import DEFAULT
 from relay.core.wire import from_wire
 from relay.errors import ConflictError, NotFoundError
 from relay.store.places import session_id
@@ -75,7 +76,7 @@ def view(record: SessionRecord, live: Mapping[str, Any] | None = None) -> dict[s
     return {
         "sessionId": record.sid,
         "taskId": record.options.task_id or record.sid,
-        "taskGoal": record.options.goal,
+        "taskGoal": DEFAULT.redact(record.options.goal).text,
         "repository": record.repository,
         "worktree": record.worktree,
         "branch": record.branch,

@@ -13,6 +13,7 @@ from typing import Any
 
 from relay.core import asks, commands, effects
 from relay.core.fsm import State, Trigger
+from relay.core.redact import DEFAULT
 from relay.core.session_live import Outputs, SessionPolicy
 from relay.core.session_reports import SessionReports
 
@@ -106,8 +107,9 @@ class Session(SessionReports):
 
     def _command_reply(self, command: commands.Reply, outputs: Outputs) -> tuple[commands.Answer, Outputs]:
         at, record = command.at, self._ahead
-        self.facts.replied(command.text)
-        outputs += self._note(at, "reply", {"text": command.text, "by": command.by})
+        shown = DEFAULT.redact(command.text).text
+        self.facts.replied(shown)
+        outputs += self._note(at, "reply", {"text": shown, "by": command.by})
         for request_id, asked in tuple(self._live.permissions.items()):
             if asked.question:
                 close = asks.CloseApprovals(sid=record.sid, run=record.runs[-1].number, at=at)

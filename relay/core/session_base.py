@@ -14,6 +14,7 @@ from relay.core.chain import Target, candidates
 from relay.core.facts import SessionFacts
 from relay.core.fsm import TERMINAL, State, Step, Trigger, advance
 from relay.core.record import Run, SessionRecord
+from relay.core.redact import DEFAULT
 from relay.core.session_live import LiveRun, Move, Output, Outputs, SessionPolicy
 
 ENDINGS = (Trigger.COMPLETE, Trigger.FAIL, Trigger.STOP)
@@ -23,7 +24,7 @@ OVER = "over"
 def begun_data(record: SessionRecord) -> dict[str, Any]:
     """What the log says of a session's beginning."""
     return {
-        "goal": record.options.goal,
+        "goal": DEFAULT.redact(record.options.goal).text,
         "chain": [str(target) for target in record.options.chain],
         "branch": record.branch,
         "worktree": record.worktree,

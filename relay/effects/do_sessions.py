@@ -11,6 +11,7 @@ from relay.core import effects, reports
 from relay.core.events import Place
 from relay.core.facts import SessionFacts
 from relay.core.record import FORMAT_VERSION, SessionRecord
+from relay.core.redact import DEFAULT
 from relay.core.wire import event_from_wire, to_wire
 from relay.effects import repository, worktree
 from relay.effects.do_children import run_folder
@@ -81,7 +82,7 @@ async def load_session(world: World, effect: effects.LoadSession) -> reports.Ses
 def _load(world: World, effect: effects.LoadSession) -> reports.SessionLoaded:
     places = RepoPlaces(root=Path(effect.repository))
     record, note = read_record(places, effect.sid)
-    facts = SessionFacts.for_goal(record.options.goal, worktree=record.worktree)
+    facts = SessionFacts.for_goal(DEFAULT.redact(record.options.goal).text, worktree=record.worktree)
     last: dict[tuple[int, str], Place] = {}
     begun, logged_state = False, ""
     for entry in audit_read.entries(places.audit, session=effect.sid):
