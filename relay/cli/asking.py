@@ -117,9 +117,9 @@ class Desk:
 
 def interrupted() -> str:
     """What Ctrl-C shall do: "detach", "pause", "stop" or "go on". A second Ctrl-C detaches."""
-    click.echo("\n[d]etach and let it go on, [p]ause it, [s]top it, [g]o on following? ", nl=False)
     meanings = {"d": "detach", "p": "pause", "s": "stop", "g": "go on"}
     try:
+        click.echo("\n[d]etach and let it go on, [p]ause it, [s]top it, [g]o on following? ", nl=False)
         while True:
             line = sys.stdin.readline()
             if not line:

@@ -13,9 +13,8 @@ from relay.cli import app
 from relay.cli.base import Command
 
 PAGE = (Path(__file__).parents[2] / "docs" / "commands.md").read_text()
-SECTIONS = {
-    name: text for name, text in re.findall(r"^## `relay ([a-z]+)`\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
-}  # fmt: skip
+SECTION = re.compile(r"^## `relay ([a-z]+)`\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+SECTIONS = dict(SECTION.findall(PAGE))
 COMMON = re.search(r"^## Options of every command\n(.*?)^## ", PAGE, re.MULTILINE | re.DOTALL)
 
 
@@ -34,8 +33,7 @@ def options(of: click.Command) -> set[str]:
     return names - {"--help"}
 
 
-def test_every_command_has_its_section_in_the_order_of_help() -> None:
-    assert list(dict.fromkeys(SECTIONS)) == sorted(app.COMMANDS, key=list(SECTIONS).index)
+def test_every_command_has_its_section() -> None:
     assert set(SECTIONS) == set(app.COMMANDS)
 
 
@@ -61,11 +59,7 @@ def test_no_option_is_described_that_does_not_exist(name: str) -> None:
 
 @pytest.mark.parametrize("name", app.COMMANDS)
 def test_every_command_has_an_example(name: str) -> None:
-    assert (
-        re.search(rf"^ +\$ .*relay {name}", SECTIONS[name], re.MULTILINE)
-        or f"| relay {name}" in SECTIONS[name]
-        or (f"> relay {name}" in SECTIONS[name])
-    )
+    assert re.search(rf"^ +[$>] (.* )?relay {name}\b", SECTIONS[name], re.MULTILINE)
 
 
 def test_the_common_options_are_described() -> None:
