@@ -36,6 +36,7 @@ env = { SCRIPTED_SCENARIO = "demo-second" }
 """
 READY_SECONDS = 20.0
 DEMO_SECONDS = 60.0
+LAST_STATES = ("COMPLETED", "FAILED", "STOPPED", "WAITING")
 
 
 @click.command()
@@ -121,19 +122,16 @@ def _client(daemon: subprocess.Popen[str], state: Path) -> Client:
 
 
 def _events(client: Client, sid: str) -> Iterator[Mapping[str, Any]]:
+    """The session's events up to the one that ends it, or that makes it wait."""
     after = 0
     deadline = time.monotonic() + DEMO_SECONDS
     while time.monotonic() < deadline:
-        ended = client.get(f"/api/sessions/{sid}")["fsmState"] in (
-            "COMPLETED",
-            "FAILED",
-            "STOPPED",
-            "WAITING",
-        )
+        over = False
         for event in client.get(f"/api/sessions/{sid}/events", after=str(after)):
             after = event["seq"]
+            over = over or (event["type"] == "fsm" and event["data"]["to"] in LAST_STATES)
             yield event
-        if ended:
+        if over:
             return
         time.sleep(0.05)
     raise RelayError("the demo did not end in time")
