@@ -113,19 +113,18 @@ async def _chain(
         if body.profile not in profiles:
             raise ConfigError(f"no profile {body.profile!r}", hint=f"known: {', '.join(profiles) or 'none'}")
         names = profiles[body.profile].chain
-    if names:
-        return config.targets(names, known), ()
     found = await context.machine.providers(root)
     here = {view["name"] for view in found if view["installed"] and view["enabled"]}
-    wanted = config.relay.chain or tuple(name for name in known if name in here and name != "scripted")
-    targets = config.targets(wanted, known)
-    usable = tuple(target for target in targets if target.provider in here)
-    left = sorted({target.provider for target in targets} - here)
+    by_default = config.relay.chain or tuple(name for name in known if name in here and name != "scripted")
+    targets = config.targets(names or by_default, known)
+    usable = tuple(t for t in targets if t.provider in here)
     if not usable:
-        programs = ", ".join(view["program"] for view in found if view["name"] != "scripted")
+        asked = {target.provider for target in targets} if names else set(known) - {"scripted"}
+        programs = ", ".join(view["program"] for view in found if view["name"] in asked)
         raise MissingBinaryError(
             f"none of the agents is installed here ({programs})",
-            hint="install one, or name a provider with -p",
+            hint="install one, or name another provider with -p",
         )
+    left = sorted({target.provider for target in targets} - {target.provider for target in usable})
     notes = (f"not installed here, so left out: {', '.join(left)}",) if left else ()
     return usable, notes

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,8 @@ from relay.store.atomic import read_versioned, write_versioned
 from relay.store.audit import AuditLog
 from relay.store.places import RepoPlaces, StatePlaces
 
+logger = logging.getLogger("relay.journal")
+
 _SEQUENCE_VERSION = 1
 _BREAKERS_VERSION = 1
 
@@ -24,12 +28,31 @@ class Logs:
     def __init__(self, world: World) -> None:
         self._world = world
         self._open: dict[str, AuditLog] = {}
+        self._troubled: dict[str, str] = {}
+        self._lock = threading.Lock()
+
+    async def ready(self, repository: str) -> None:
+        """Open the repository's log.
+
+        Raises:
+            IntegrityError: it was changed by something else.
+            StoreError, ConflictError: it can't be written.
+        """
+        await trio.to_thread.run_sync(self._ready, repository)
+
+    def _ready(self, repository: str) -> None:
+        with self._lock:
+            self._log(repository)
 
     async def append(self, effect: effects.AppendAudit) -> reports.AuditAppended:
         """Append to each log; a log that can't be written keeps its entries for another try."""
         return await trio.to_thread.run_sync(self._append, effect)
 
     def _append(self, effect: effects.AppendAudit) -> reports.AuditAppended:
+        with self._lock:
+            return self._append_locked(effect)
+
+    def _append_locked(self, effect: effects.AppendAudit) -> reports.AuditAppended:
         failed: list[effects.JournalEntry] = []
         problems: list[str] = []
         for repository in dict.fromkeys(entry.repository for entry in effect.entries):
@@ -41,15 +64,31 @@ class Logs:
                     ts=[entry.at for entry in mine],
                     sync=effect.sync,
                 )
-                if effect.sync:
-                    log.seal_anchor()
             except RelayError as error:
                 failed += mine
                 problems.append(error.message)
                 self._forget(repository)
+                self._trouble(repository, f"{error.message}; events wait to be written")
+                continue
+            trouble = ""
+            if effect.sync:
+                try:
+                    log.seal_anchor()
+                except RelayError as error:
+                    # The entries are in the log all the same; the next seal covers them.
+                    trouble = error.message
+            self._trouble(repository, trouble)
         return reports.AuditAppended(
             key=effect.key, at=self._world.clock(), failed=tuple(failed), problem="; ".join(problems)
         )
+
+    def _trouble(self, repository: str, trouble: str) -> None:
+        # The journal tries again every second: said once, and when it changes.
+        if trouble and self._troubled.get(repository) != trouble:
+            logger.error("audit log of %s: %s", repository or "the daemon", trouble)
+        if not trouble and self._troubled.get(repository):
+            logger.info("audit log of %s: written again", repository or "the daemon")
+        self._troubled[repository] = trouble
 
     def _log(self, repository: str) -> AuditLog:
         if repository not in self._open:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -22,8 +24,14 @@ from relay.store.places import RepoPlaces
 from relay.store.sessions import known_repositories, read_record, remember_repository
 
 
-async def prepare_worktree(world: World, effect: effects.PrepareWorktree) -> reports.WorktreePrepared:
-    """Look at the repository and make the session's worktree, or take the folder as it is."""
+async def prepare_worktree(
+    world: World, effect: effects.PrepareWorktree, ready: Callable[[str], Awaitable[None]]
+) -> reports.WorktreePrepared:
+    """Look at the repository and make the session's worktree, or take the folder as it is.
+
+    Args:
+        ready: raises when the audit log of a repository cannot be appended to.
+    """
     asked = Path(effect.repository)
     try:
         found = await repository.inspect(asked)
@@ -33,6 +41,8 @@ async def prepare_worktree(world: World, effect: effects.PrepareWorktree) -> rep
         found = None
     root = found.root if found else Path(await trio.Path(asked).resolve())
     places = RepoPlaces(root=root)
+    await trio.to_thread.run_sync(places.ensure)
+    await ready(str(root))
     await trio.to_thread.run_sync(places.ensure_session, effect.sid)
     await trio.to_thread.run_sync(remember_repository, world.places, str(root))
     if found is None or effect.options.in_place:
@@ -47,13 +57,18 @@ async def prepare_worktree(world: World, effect: effects.PrepareWorktree) -> rep
             carried_files=0,
             notes=(note,),
         )
-    made = await worktree.create(
-        found,
-        effect.sid,
-        places.worktree(effect.sid),
-        carry=effect.options.carry,
-        max_file_mb=effect.options.max_file_mb,
-    )
+    try:
+        made = await worktree.create(
+            found,
+            effect.sid,
+            places.worktree(effect.sid),
+            carry=effect.options.carry,
+            max_file_mb=effect.options.max_file_mb,
+        )
+    except Exception:
+        with suppress(OSError):
+            await trio.Path(places.session(effect.sid)).rmdir()
+        raise
     return reports.WorktreePrepared(
         key=effect.key,
         at=world.clock(),

@@ -30,7 +30,6 @@ Tell = Callable[[Address, Any], None]
 Handler = Callable[[World, Any], Awaitable[Any]]
 
 _HANDLERS: Mapping[type[Any], Handler] = {
-    effects.PrepareWorktree: do_sessions.prepare_worktree,
     effects.SaveSession: do_sessions.save_session,
     effects.LoadSession: do_sessions.load_session,
     effects.ListUnfinished: do_sessions.list_unfinished,
@@ -127,6 +126,8 @@ class EffectsPort:
         try:
             if isinstance(effect, effects.AppendAudit):
                 report: Any = await self._journal.append(effect)
+            elif isinstance(effect, effects.PrepareWorktree):
+                report = await do_sessions.prepare_worktree(self._world, effect, self._journal.ready)
             else:
                 report = await _HANDLERS[type(effect)](self._world, effect)
         except Exception as error:  # noqa: BLE001  (an effect that fails answers; it never disappears)

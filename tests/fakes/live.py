@@ -159,17 +159,16 @@ class Live:
         await self.post("/api/daemon/stop")
         assert await self.ended() == 0, (self.root / "daemon.err").read_text()
 
-    async def cli(self, *words: str, **more: Any) -> subprocess.CompletedProcess[bytes]:
+    async def cli(self, *words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[bytes]:
         """Run the command line beside the daemon."""
         command = [sys.executable, "-m", "relay", *words]
         return await trio.run_process(
             command,
             env=self.env,
-            cwd=self.home,
+            cwd=cwd or self.home,
             check=False,
             capture_stdout=True,
             capture_stderr=True,
-            **more,
         )
 
     # -- a client ----------------------------------------------------------------------------
