@@ -35,7 +35,7 @@ from relay.store.places import RepoPlaces, StatePlaces
 from relay.store.sessions import read_record
 
 ROOT = Path(__file__).parent.parent.parent
-PATIENCE = 60.0
+PATIENCE = float(os.environ.get("RELAY_CRASH_PATIENCE", "60"))
 WORKERS = int(os.environ.get("RELAY_CRASH_WORKERS", "5"))
 
 FIRST = {
