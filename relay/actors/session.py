@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any, get_args
 
 from thespian.actors import ActorExitRequest
@@ -32,6 +33,7 @@ from relay.core.session import Outputs, Session, SessionPolicy
 from relay.core.session_base import begun_data
 from relay.core.wire import from_wire
 
+LOAD_RETRY_SECONDS = 30.0
 _EFFECTS = get_args(effects.Effect)
 _TO_ADAPTER = get_args(asks.ToAdapter)
 _TO_POOL = get_args(asks.ToPool)
@@ -51,6 +53,7 @@ class SessionActor(RelayActor):
         self._adapter_run = 0
         self._awaited: dict[str, tuple[str, Accepted | None]] = {}
         self._queued: list[CommandSession] = []
+        self._unreadable = ""
 
     # -- life --------------------------------------------------------------------------------
 
@@ -111,8 +114,12 @@ class SessionActor(RelayActor):
         """The log holds what was recorded before."""
         if self._rules is not None:
             self._carry_out(self._rules.report(report))
-        elif self._recovering is not None:
-            asked = self._recovering
+        else:
+            self._load()
+
+    def _load(self) -> None:
+        asked = self._recovering
+        if asked is not None and self._rules is None:
             self.want(effects.LoadSession(key="load", sid=asked.sid, repository=asked.repository))
 
     def receive_SessionLoaded(self, report: reports.SessionLoaded, sender: Address) -> None:
@@ -132,6 +139,8 @@ class SessionActor(RelayActor):
         """A person or program asks."""
         if self._rules is None:
             self._queued.append(message)
+            if self._unreadable:
+                self._load()
             return
         answer, outputs = self._rules.command(message.command)
         if isinstance(answer, Pending):
@@ -201,6 +210,8 @@ class SessionActor(RelayActor):
         self._carry_out(self._rules.report(message))
 
     def _failed_to_begin(self, report: reports.Report) -> None:
+        if isinstance(report, reports.TimerFired):
+            self._load()
         if not isinstance(report, reports.EffectFailed):
             return
         refused = Refused(code=report.code, message=report.message, hint=report.hint)
@@ -208,7 +219,20 @@ class SessionActor(RelayActor):
         waiting += [message.correlation for message in self._queued]
         for correlation in waiting:
             self.send(self.wires.facade, Answered(correlation=correlation, answer=refused))
-        self.send(self.myAddress, ActorExitRequest())
+        if self._recovering is None:
+            self.send(self.myAddress, ActorExitRequest())
+            return
+        # Its agent may be at work: it must not be forgotten until the next start.
+        self._queued = []
+        if report.message != self._unreadable:
+            self._unreadable = report.message
+            data = {"problem": report.message, "unread": self._recovering.sid}
+            entry = effects.JournalEntry(
+                repository="", session="", type="unreadable_session", at=report.at, data=data
+            )
+            self.send(self.wires.journal, asks.Record(entries=(entry,)))
+        again = report.at + timedelta(seconds=LOAD_RETRY_SECONDS)
+        self.want(effects.SetTimer(key="load-again", at=again))
 
     def _answer_awaited(self, report: reports.Report) -> None:
         correlation, prepared = self._awaited.pop(report.key, ("", None))
