@@ -48,6 +48,7 @@ class Stage:
         self.said = ""
         self._inbox = inbox
         self._backlog: deque[UserMessage] = deque()
+        self._taken: set[str] = set()
         self._answers: dict[str, tuple[bool, str]] = {}
         self._open: dict[str, None] = {}
         self._in_turn = False
@@ -95,7 +96,11 @@ class Stage:
         text = message.get("text")
         match message.get("type"):
             case "user" if isinstance(text, str):
-                self._backlog.append(UserMessage(text, str(message.get("key", ""))))
+                key = str(message.get("key", ""))
+                # A daemon that died after writing a line may write it again.
+                if not key or key not in self._taken:
+                    self._backlog.append(UserMessage(text, key))
+                self._taken.add(key)
             case "interrupt":
                 # One that comes between turns was meant for a turn that is over.
                 if self._in_turn:

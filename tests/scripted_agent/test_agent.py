@@ -363,3 +363,14 @@ async def test_input_that_is_no_message_is_noted(tmp_path: Path) -> None:
         assert agent.process.stdin is not None
         await agent.process.stdin.send_all(b"what?\n" + json.dumps({"type": "odd"}).encode() + b"\n")
         await agent.until("notice", 2)
+
+
+async def test_a_message_that_comes_again_under_its_key_is_taken_once(tmp_path: Path) -> None:
+    asked = request(file_of(tmp_path, scenario({"say": "done"})), tmp_path)
+    async with playing(asked) as agent:
+        await agent.until("turn_ended")
+        again = agent.dialogue.say("and now?", "say:1")
+        await agent.write((*again, *again))
+        await agent.end_input()
+        assert await agent.ended() == 0
+        assert agent.texts() == ["done", "ok"]
