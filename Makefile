@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
 
-.PHONY: demo test lint format bench docs clean clis
+.PHONY: demo test soak lint format bench docs clean clis
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "Relay needs Python 3.11 or newer on the PATH (or PYTHON=...)" >&2; exit 1; }
@@ -25,6 +25,14 @@ demo: $(VENV)/.relay
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest $(ARGS)
+
+# Kills the daemon for longer than `make test` does: at every point, then at random instants of SESSIONS sessions.
+SESSIONS ?= 300
+SEED ?= 1
+
+soak: $(VENV)/.dev
+	RELAY_CRASH_POINTS=all RELAY_CRASH_SESSIONS=$(SESSIONS) RELAY_CRASH_SEED=$(SEED) \
+		timeout 3600 $(BIN)/python -m pytest tests/crash $(ARGS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .

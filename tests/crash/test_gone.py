@@ -162,6 +162,23 @@ async def test_switched_off_at_random_instants(folder: Path, capsys: pytest.Capt
     losses.check()
 
 
+async def test_a_line_that_was_written_and_not_noted_is_taken_once(folder: Path) -> None:
+    """The one window that stays open: the line comes again under its key, and agents know keys."""
+    async with trial(folder) as tried:
+        case = tried.case(scenarios={"one": {"tasks": [BEGINS, FINISHES]}, "two": {}})
+        sid = await killed_while_it_works(case)
+        noted = case.places.run(sid, 1) / "writes"
+        assert noted.read_text() == "prompt\n"
+        noted.write_text("")
+        (case.places.worktree(sid) / "go").touch()
+        assert await case.life(), case.story()
+        await case.end()
+        assert noted.read_text() == "prompt\n"
+        assert case.outcome().told == ("1:prompt",)
+        assert case.record(sid).state == "COMPLETED"
+        checked(case, sid)
+
+
 async def test_a_session_whose_beginning_was_cut_off_is_not_in_the_way_of_others(folder: Path) -> None:
     async with trial(folder) as tried:
         case = tried.case(scenarios={"one": {"tasks": [BEGINS, FINISHES]}, "two": {}})
