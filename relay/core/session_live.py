@@ -36,6 +36,8 @@ class LiveRun:
         attached: an adapter follows it.
         drained: all that it printed has been seen.
         starting: its start is under way.
+        starting_again: an earlier life may have started it already.
+        start_failure: why it could not be started, while nothing of it is left alive.
         alive: its CLI runs.
         gone: nothing of it is alive.
         end: its end, while what it printed is brought into the log.
@@ -54,6 +56,8 @@ class LiveRun:
     attached: bool = False
     drained: bool = False
     starting: bool = False
+    starting_again: bool = False
+    start_failure: reports.EffectFailed | None = None
     alive: bool = False
     gone: bool = True
     end: reports.ChildGone | None = None

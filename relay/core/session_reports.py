@@ -40,6 +40,7 @@ class SessionReports(SessionTurns):
             return [*outputs, *self._wind_up(at)]
         for step in redo(self.record.state):
             outputs += self._take(step, at)
+        self._live.starting_again = self._live.starting
         if self.record.ending and self._live.gone:
             outputs += self._go_on_ending(at)
         return outputs
@@ -190,7 +191,7 @@ class SessionReports(SessionTurns):
         live.gone, live.ending, live.end = True, False, None
         self._places = effects.LastPlaces()
         status = run.status if end.status is None else end.status
-        self._change_run(run.number, ended_at=end.at, status=status, why_ended=end.how)
+        self._change_run(run.number, ended_at=end.at, status=status, why_ended=run.why_ended or end.how)
         outputs: Outputs = [asks.DetachRun(run=run.number)]
         if end.left:
             pids = ", ".join(str(pid) for pid in end.left)
@@ -198,6 +199,12 @@ class SessionReports(SessionTurns):
             self._change(ending=Trigger.FAIL.value, end_reason=reason)
         if self.record.ended:
             return [*outputs, *self._persist()]
+        failure, live.start_failure = live.start_failure, None
+        if failure is not None:
+            return [*outputs, *self._start_given_up(failure, at)]
+        if self._saving is not None:
+            # The steps of the state that is being saved find it gone.
+            return outputs
         if self.record.ending or self.record.state is State.PAUSING:
             return [*outputs, *self._take_snapshot()]
         if self.record.state is State.RESUMING:
@@ -237,9 +244,7 @@ class SessionReports(SessionTurns):
                 return self._pass_gate(at, forced=True)
             case "interrupt" if self._live.interrupting:
                 return self._end_child(at)
-            case "heartbeat" if record.state is State.RESUMING and not self._live.seen_life:
-                if self._live.ending:
-                    return []
+            case "heartbeat" if self._no_life:
                 seconds = round(record.options.heartbeat)
                 return self._end_failed_start(f"no sign of life within {seconds} s", at)
             case "wake" if record.state is State.WAITING and not record.hold:
@@ -248,15 +253,25 @@ class SessionReports(SessionTurns):
                 return self._settle(at)
             case "save-again":
                 return self._save_again()
-            case "snapshot-again" if record.state in (State.PAUSING, State.SNAPSHOTTED) or record.ending:
-                return [] if record.ended else self._take_snapshot()
-            case "end-again":
-                return self._end_child(at)
+            case "snapshot-again" if self._saving is None and not record.ended:
+                due = record.ending or record.state in (State.PAUSING, State.SNAPSHOTTED)
+                return self._take_snapshot() if due and self._live.gone else []
+            case "end-again" if record.run and self._live.ending and self._live.end is None:
+                if self._saving is None:
+                    return [self._end_effect(record.run)]
+                return [effects.SetTimer(key=key, at=at + timedelta(seconds=SAVE_RETRY_SECONDS))]
             case "follow-again":
                 return self._follow(at)
-            case "seal-again" if record.state is State.SNAPSHOTTED:
+            case "seal-again" if self._saving is None and record.state is State.SNAPSHOTTED:
                 return self._seal_contract(at)
         return []
+
+    @property
+    def _no_life(self) -> bool:
+        """The agent is awaited, and nothing has been decided about it."""
+        live = self._live
+        waits = self.record.state is State.RESUMING and self._saving is None
+        return waits and not live.seen_life and not live.ending
 
     def _failed(self, report: reports.EffectFailed) -> Outputs:
         at = report.at
@@ -279,7 +294,6 @@ class SessionReports(SessionTurns):
             case "RunVerify":
                 return [*outputs, *self._not_verified(report)]
             case "EndChild":
-                self._live.ending = False
                 self._change(wait_reason=f"the agent would not end: {report.message}")
                 return [*outputs, effects.SetTimer(key="end-again", at=later)]
             case "FollowChild":
@@ -292,14 +306,19 @@ class SessionReports(SessionTurns):
         return outputs
 
     def _not_started(self, report: reports.EffectFailed) -> Outputs:
-        at, run = report.at, self.record.run
-        self._live.gone, self._live.starting = True, False
+        """Something of it may run all the same: an earlier life's child, or what a failed start left."""
+        at, run, live = report.at, self.record.run, self._live
+        live.starting, live.gone, live.turn_open, live.start_failure = False, False, True, report
         if run is None:
             return []
-        self._change_run(run.number, ended_at=at, why_ended=f"not started: {report.message}")
-        if report.code in CONTRACT_REFUSED:
-            return self._fire(Trigger.FAIL, at, end_reason=f"the contract is refused: {report.message}")
-        self._change(reason=f"{run.target} could not be started: {report.message}")
+        self._change_run(run.number, why_ended=f"not started: {report.message}")
+        follow = self._follow(at) if live.starting_again else []
+        return [*follow, *self._end_child(at)]
+
+    def _start_given_up(self, failure: reports.EffectFailed, at: datetime) -> Outputs:
+        if failure.code in CONTRACT_REFUSED:
+            return self._fire(Trigger.FAIL, at, end_reason=f"the contract is refused: {failure.message}")
+        self._change(reason=f"{self._target()} could not be started: {failure.message}")
         return self._take_snapshot() if self.record.ending else self._start_failed(at)
 
     def _not_verified(self, report: reports.EffectFailed) -> Outputs:
@@ -316,6 +335,8 @@ class SessionReports(SessionTurns):
         live.attached = False
         if live.end is not None:
             return self._bring_in(at)
+        if live.ending:
+            return []
         if self.record.state is State.PAUSING or self.record.ending:
             return self._end_child(at)
         self._live = LiveRun(alive=True, gone=False, turn_open=True)

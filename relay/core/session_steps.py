@@ -36,7 +36,7 @@ class SessionSteps(SessionTalk):
                 deadline = at + timedelta(seconds=self.record.options.heartbeat)
                 return [effects.SetTimer(key="heartbeat", at=deadline)]
             case Step.SET_WAKE:
-                return self._set_wake()
+                return self._set_wake(at)
             case Step.SAY_RETRY:
                 return self._say_unsaid(at)
             case Step.END_CHILD:
@@ -150,6 +150,8 @@ class SessionSteps(SessionTalk):
         if run is None:
             return []
         self._live = LiveRun(starting=True)
+        # A start that failed just before a crash is tried again.
+        self._change_run(run.number, ended_at=None, why_ended="")
         opening = opening_for(self.record)
         return [
             effects.StartChild(
@@ -168,11 +170,13 @@ class SessionSteps(SessionTalk):
         self._live.attached = True
         return [asks.AttachRun(record=self.record, run=run.number, places=self._places, at=at)]
 
-    def _set_wake(self) -> Outputs:
-        if self.record.hold or self.record.wake_at is None:
+    def _set_wake(self, at: datetime) -> Outputs:
+        record = self.record
+        if record.hold:
             return []
-        jitter = 0.0 if self.record.in_place_retry else 5.0
-        return [effects.SetTimer(key="wake", at=self.record.wake_at, jitter=jitter)]
+        # Held no more, and the crash came before it was woken: at once.
+        jitter = 0.0 if record.in_place_retry or record.wake_at is None else 5.0
+        return [effects.SetTimer(key="wake", at=record.wake_at or at, jitter=jitter)]
 
     def _seal_runs(self) -> Outputs:
         return [

@@ -66,6 +66,7 @@ class FakeWorld:
     audit: dict[str, list[effects.JournalEntry]] = field(factory=lambda: defaultdict(list))
     shown: list[effects.JournalEntry] = field(factory=list)
     runs: dict[Run, Process] = field(factory=dict)
+    sealed: set[Run] = field(factory=set)
     openings: dict[Run, tuple[str, str]] = field(factory=dict)
     started_with: dict[Run, str] = field(factory=dict)
     commits: dict[str, list[str]] = field(factory=lambda: defaultdict(list))
@@ -182,6 +183,10 @@ class FakeWorld:
             if seen is not None:
                 facts.fold(seen)
                 last[(seen.place.run, seen.place.stream)] = seen.place
+        logged = [entry for entry in self.audit[record.repository] if entry.session == effect.sid]
+        begun = any(entry.type == "session" and "goal" in entry.data for entry in logged)
+        states = [str(entry.data["to"]) for entry in logged if entry.type == "fsm"]
+        unlogged = (() if begun else ("session",)) + (() if states[-1:] == [record.state] else ("fsm",))
         current = record.run.number if record.run else 0
         places = tuple(place for (run, _), place in last.items() if run == current)
         return reports.SessionLoaded(
@@ -190,12 +195,17 @@ class FakeWorld:
             record=record,
             facts=facts,
             places=effects.LastPlaces(places=places),
+            unlogged=unlogged,
         )
 
     def _do_ListUnfinished(self, effect: effects.ListUnfinished) -> reports.Report:
         records = [self.record(sid) for sid in self.saved]
-        open_ones = tuple((record.sid, record.repository) for record in records if not record.ended)
+        open_ones = tuple((r.sid, r.repository) for r in records if not r.ended or self._unsealed(r))
         return reports.UnfinishedListed(key=effect.key, at=self.now, sessions=open_ones)
+
+    def _unsealed(self, record: SessionRecord) -> bool:
+        runs = {(record.sid, run.number) for run in record.runs}
+        return bool((runs & set(self.runs)) - self.sealed)
 
     def _do_StartChild(self, effect: effects.StartChild) -> reports.Report:
         sid, name = effect.record.sid, str(effect.target)
@@ -242,7 +252,8 @@ class FakeWorld:
         written = []
         for line in effect.lines:
             before = process.written.get(line.key)
-            if before is not None and before != line.line:
+            # A permission may be judged otherwise after a restart; the first answer stands.
+            if before is not None and before != line.line and not line.key.startswith("answer:"):
                 self.violations.append(f"the key {line.key} is used for two lines")
             if before is not None or process.alive:
                 process.write(line.key, line.line)
@@ -264,6 +275,7 @@ class FakeWorld:
     def _do_SealRun(self, effect: effects.SealRun) -> None:
         if effect.run in self.alive(effect.record.sid):
             self.violations.append(f"run {effect.run} is sealed alive")
+        self.sealed.add((effect.record.sid, effect.run))
 
     def _do_TakeSnapshot(self, effect: effects.TakeSnapshot) -> reports.Report:
         sid = effect.record.sid
