@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import datetime
@@ -15,9 +16,9 @@ from relay.core.facts import SessionFacts
 from relay.core.record import FORMAT_VERSION, SessionRecord
 from relay.core.redact import DEFAULT
 from relay.core.wire import event_from_wire, to_wire
-from relay.effects import repository, worktree
+from relay.effects import processes, repository, stop, worktree
 from relay.effects.do_children import run_folder
-from relay.effects.world import World
+from relay.effects.world import World, marker
 from relay.errors import NoRepositoryError, RelayError
 from relay.store import audit_read, state_file
 from relay.store.places import RepoPlaces
@@ -128,6 +129,9 @@ def _load(world: World, effect: effects.LoadSession) -> reports.SessionLoaded:
 async def list_unfinished(world: World, effect: effects.ListUnfinished) -> reports.UnfinishedListed:
     """Sessions of all repositories that were not over, or had still something to do."""
 
+    known: set[str] = set()
+    under_way: set[str] = set()
+
     def look() -> tuple[list[tuple[str, str]], list[str]]:
         unfinished: list[tuple[str, str]] = []
         problems: list[str] = []
@@ -144,14 +148,28 @@ async def list_unfinished(world: World, effect: effects.ListUnfinished) -> repor
                 except RelayError as error:
                     problems.append(error.message)
                     continue
+                known.add(sid)
+                if record.run is not None and record.run.ended_at is None:
+                    under_way.add(marker(sid, record.run.number))
                 if not record.ended or _not_wound_up(record):
                     unfinished.append((sid, str(places.root)))
         return unfinished, problems
 
     unfinished, problems = await trio.to_thread.run_sync(look)
+    await _sweep(known, under_way)
     return reports.UnfinishedListed(
         key=effect.key, at=world.clock(), sessions=tuple(unfinished), problems=tuple(problems)
     )
+
+
+async def _sweep(known: set[str], under_way: set[str]) -> None:
+    """End what an earlier life left of these sessions: acceptance commands, processes of earlier runs."""
+    if os.name != "posix":
+        return
+    found = {process.marker for process in await processes.leftovers("s-")}
+    for name in sorted(found - under_way):
+        if name.partition(".")[0] in known:
+            await stop.sweep(name, keep=under_way)
 
 
 def _not_wound_up(record: SessionRecord) -> bool:

@@ -179,6 +179,29 @@ async def test_a_line_that_was_written_and_not_noted_is_taken_once(folder: Path)
         checked(case, sid)
 
 
+async def test_acceptance_commands_under_way_are_ended_and_run_again(folder: Path) -> None:
+    runs = folder / "verify-runs"
+    command = f"echo run >> {runs}; [ -e go ] || sleep 1000"
+    async with trial(folder) as tried:
+        case = tried.case(scenarios={"one": {"tasks": [FINISHES]}, "two": {}})
+        assert await case.start()
+        assert await case.begin(verify=[command])
+        sid = case.sids()[0]
+
+        async def under_way() -> bool:
+            return runs.exists()
+
+        assert await case.until(under_way), case.story()
+        assert await case.kill()
+        assert any("sleep 1000" in left for left in marked([sid]))
+        (case.places.worktree(sid) / "go").touch()
+        assert await case.life(), case.story()
+        await case.end()
+        assert runs.read_text() == "run\nrun\n"
+        assert case.record(sid).verified
+        checked(case, sid)
+
+
 async def test_a_session_whose_beginning_was_cut_off_is_not_in_the_way_of_others(folder: Path) -> None:
     async with trial(folder) as tried:
         case = tried.case(scenarios={"one": {"tasks": [BEGINS, FINISHES]}, "two": {}})
