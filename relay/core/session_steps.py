@@ -71,7 +71,7 @@ class SessionSteps(SessionTalk):
     def _quieten(self, at: datetime) -> Outputs:
         """Interrupt an open turn and wait for its end; then end the child."""
         run = self.record.run
-        if run is None or self._live.gone:
+        if run is None or self._live.gone or self._live.ending:
             return []
         if not (self._live.alive and self._live.turn_open):
             return self._end_child(at)
@@ -84,7 +84,7 @@ class SessionSteps(SessionTalk):
 
     def _end_child(self, at: datetime) -> Outputs:
         run = self.record.run
-        if run is None or self._live.ending:
+        if run is None or self._live.gone or self._live.ending:
             return []
         self._live.ending = True
         self._live.interrupting = False

@@ -47,7 +47,7 @@ AGENTS = {
     "stubborn": Agent(turns=((call("c"), Hang()),), stubborn=True, last_words=(text("Killed!"),)),
     "one way": Agent(turns=((call("c"), Work(), result("c"), done()),), one_way=True),
     "ends at once": Agent(opening=(Exit(1),)),
-    "silent": Agent(opening=(), turns=((Hang(),),)),
+    "silent": Agent(silent=True),
     "asks": Agent(turns=((call("c"), ask("c", "shell", command="rm -r x"), done()),)),
     "edits": Agent(turns=((call("c", "edit"), ask("c", "edit", path="a.py"), Work(), done()),)),
     "overflows": Agent(turns=((failed("context_overflow", "too long"),),)),
@@ -111,7 +111,7 @@ def to_rest(daemon: Daemon) -> None:
 
 def working(world: FakeWorld) -> bool:
     """The session's agent has something to do, and it is the agent's turn."""
-    return any(process.in_turn for run, process in world.runs.items() if process.alive)
+    return any(process.in_turn or process.agent.silent for process in world.runs.values() if process.alive)
 
 
 def doubled(places: list[tuple[int, str, int, int]]) -> Iterator[tuple[int, str, int, int]]:

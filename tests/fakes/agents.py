@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from attrs import define, field, frozen
@@ -76,8 +77,11 @@ def result(name: str) -> Out:
     return Out({"type": "tool_result", "id": name, "ok": True, "output": "fine"})
 
 
-def quota(fraction: float, resets_at: str = "2031-01-01T00:00:00+00:00") -> Out:
-    window = {"name": "five_hour", "fraction": fraction, "resets_at": resets_at}
+FAR = datetime(2031, 1, 1, tzinfo=UTC)
+
+
+def quota(fraction: float, resets_at: datetime = FAR) -> Out:
+    window = {"name": "five_hour", "fraction": fraction, "resets_at": int(resets_at.timestamp())}
     return Out({"type": "quota", "windows": [window]})
 
 
@@ -100,8 +104,8 @@ def failed(code: str, words: str, **more: Any) -> Out:
     return Out({"type": "turn_ended", "outcome": "failed", "error": error})
 
 
-def limit(resets_at: str | None = "2031-01-01T00:00:00+00:00") -> Out:
-    more = {"resets_at": resets_at} if resets_at else {}
+def limit(resets_at: datetime | None = FAR) -> Out:
+    more = {"resets_at": int(resets_at.timestamp())} if resets_at else {}
     return failed("usage_limit_reached", "You have reached your usage limit.", **more)
 
 
@@ -114,7 +118,8 @@ class Agent:
         opening: acts before the first message is read; a hello by default.
         stubborn: interrupts do nothing.
         last_words: printed when it is ended by a signal.
-        one_way: it ends after its first turn, and reads nothing more.
+        one_way: it ends after its first turn, and takes no second message.
+        silent: it comes up and does nothing.
     """
 
     turns: tuple[tuple[Act, ...], ...] = ((done(),),)
@@ -122,6 +127,7 @@ class Agent:
     stubborn: bool = False
     last_words: tuple[Act, ...] = ()
     one_way: bool = False
+    silent: bool = False
 
 
 WORKS = Agent(turns=((text("I look at it."), call("c1"), Work(), result("c1"), done()),))
@@ -156,7 +162,12 @@ class Process:
     @property
     def can_act(self) -> bool:
         """It is not waiting for anything."""
-        return self.alive and not self._blocked and bool(self._acts or self._inbox or self._turn)
+        return (
+            self.alive
+            and not self.agent.silent
+            and not self._blocked
+            and bool(self._acts or self._inbox or self._turn)
+        )
 
     @property
     def in_turn(self) -> bool:
@@ -177,12 +188,14 @@ class Process:
             self._turns += 1
             self._print({"type": "turn_started", "turn": str(self._turns), "key": key})
 
-    def write(self, key: str, line: str) -> None:
-        """A line on stdin; one that was written already is passed over, as the spool does."""
-        if key in self.written or not self.alive:
-            return
-        self.written[key] = line
+    def write(self, key: str, line: str) -> bool:
+        """A line on stdin, and whether it is written; one that was already is passed over."""
+        if key in self.written:
+            return True
         message = json.loads(line)
+        if not self.alive or (self.agent.one_way and self.written and message["type"] == "user"):
+            return False
+        self.written[key] = line
         match message["type"]:
             case "user":
                 self._inbox.append((message["key"], message["text"]))
@@ -199,6 +212,7 @@ class Process:
                 record = {"type": "tool_result", "ok": message["allowed"], "output": said}
                 record |= {"id": self._blocked_call, "denied": not message["allowed"]}
                 self._acts.appendleft(Out(record))
+        return True
 
     _blocked_call: str = ""
 

@@ -26,6 +26,9 @@ ALPHA, WORK, BETA = (
     Target(provider="beta"),
 )
 
+Begin = Callable[..., "Daemon"]
+"""The fixture `begin` of the actors' tests."""
+
 _OLD_RECORD = (effects.SaveSession, effects.FollowChild, effects.WriteChild)
 """What carries a record that is not what is saved: the one to be saved, or the one its run began with."""
 
@@ -249,6 +252,11 @@ class Daemon:
                 return
             self.take(steps[0])
         raise AssertionError(f"it does not come to rest: {self.world.states()[-20:]}")
+
+    def run_until(self, state: str, sid: str = "s-1") -> None:
+        """Until the session has come to a state and all that follows but for the clock is done."""
+        self.run(lambda: self.world.states(sid)[-1:] == [state])
+        self.run(timers=False)
 
     def run_until_ended(self, sid: str = "s-1") -> None:
         """Until the session is over, and what it left to do is done."""

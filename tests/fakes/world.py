@@ -255,8 +255,7 @@ class FakeWorld:
             # A permission may be judged otherwise after a restart; the first answer stands.
             if before is not None and before != line.line and not line.key.startswith("answer:"):
                 self.violations.append(f"the key {line.key} is used for two lines")
-            if before is not None or process.alive:
-                process.write(line.key, line.line)
+            if process.write(line.key, line.line):
                 written.append(line.key)
         lost = "" if len(written) == len(effect.lines) else "the agent has ended"
         return reports.ChildWritten(
