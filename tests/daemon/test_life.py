@@ -93,7 +93,8 @@ async def test_agents_go_on_without_the_daemon_and_the_next_one_follows(home: Li
     sid = await home.run(repository, allow="all")
 
     async def busy() -> bool:
-        return "tool_call" in await home.story(sid)
+        events = await home.get(f"/api/sessions/{sid}/events")
+        return any(event["data"].get("kind") == "tool_call" for event in events)
 
     await home.until("the agent works", busy)
     await home.stop()
