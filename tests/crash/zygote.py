@@ -6,6 +6,7 @@ what `relay daemon run --port 0` runs.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
@@ -31,6 +32,9 @@ def become_daemon(asked: dict[str, object]) -> None:
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.setsid()
+        if sys.platform == "linux":
+            # prctl(2), PR_SET_PDEATHSIG: a test that failed or was killed leaves no daemon.
+            ctypes.CDLL(None).prctl(1, signal.SIGKILL)
         nothing = os.open(os.devnull, os.O_RDONLY)
         log = os.open(str(asked["log"]), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         for source, target in ((nothing, 0), (log, 1), (log, 2)):
