@@ -158,7 +158,7 @@ class SessionReports(SessionTurns):
         outputs = self._note(report.at, "child_ended", {"run": report.run, "status": report.status})
         if live.end is not None:
             return [*outputs, *self._bring_in(report.at)]
-        if self.record.state is State.PAUSING or self.record.ending:
+        if self._saving is None and (self.record.state is State.PAUSING or self.record.ending):
             return [*outputs, *self._end_child(report.at)]
         return [*outputs, *self._settle(report.at)]
 
