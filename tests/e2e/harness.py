@@ -395,6 +395,6 @@ def one_at_a_time(events: list[dict[str, Any]]) -> None:
         if event["type"] == "dispatched":
             assert not alive, events
             alive.append(event["run"])
-        elif event["type"] == "child_gone":
+        elif event["type"] == "child_gone" and event["run"] in alive:  # a failed start is ended too
             alive.remove(event["run"])
     assert not alive, events

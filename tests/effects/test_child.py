@@ -156,6 +156,8 @@ async def test_the_child_outlives_a_killed_daemon(tmp_path: Path, shell: str) ->
 async def test_a_child_whose_pid_was_not_noted_is_found_again(tmp_path: Path) -> None:
     async with a_run(tmp_path) as run:
         started = await run.start(*python("count"), two_way=True)
+        # The kernel shows a program's environment a moment after it has begun.
+        assert await processes.until(lambda: run.folder.cli_pid() is not None, 10)
         run.folder.file("pid.json").unlink()
         assert run.folder.shim() is None
         assert await child.recover(run.folder, run.marker) == started.shim
