@@ -7,6 +7,7 @@ are ISO 8601 with their zone; fields that hold their default are left out; an ev
 from __future__ import annotations
 
 import re
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, TypeVar, get_args, get_origin
@@ -15,9 +16,11 @@ import attrs
 from cattrs import Converter
 from cattrs.errors import BaseValidationError
 from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
+from cattrs.strategies import configure_tagged_union
 from cattrs.v import transform_error
 
 from relay.core.chain import Target, parse_target
+from relay.core.commands import Answer, Command
 from relay.core.events import AgentEvent, Observed, Place
 from relay.errors import ConfigError
 
@@ -49,6 +52,8 @@ def _make_converter(*, strict: bool) -> Converter:
     converter.register_structure_hook_factory(attrs.has, structure)
     converter.register_unstructure_hook(datetime, lambda value: value.isoformat())
     converter.register_structure_hook(datetime, lambda value, _: datetime.fromisoformat(value))
+    converter.register_unstructure_hook(bytes, lambda value: b64encode(value).decode())
+    converter.register_structure_hook(bytes, lambda value, _: b64decode(value))
     converter.register_unstructure_hook(Target, lambda target: f"{target.provider}/{target.account}")
     converter.register_structure_hook(Target, lambda value, _: _target(value))
     if strict:
@@ -89,7 +94,17 @@ def _target(text: str) -> Target:
     return Target(provider=provider, account=account or "default")
 
 
+def _tell_apart(converter: Converter, union: Any, tag: str) -> None:
+    """Values of a union carry the name of their class, an event its kind."""
+    configure_tagged_union(
+        union, converter, tag_name=tag, tag_generator=lambda cls: getattr(cls, "kind", cls.__name__)
+    )
+
+
 _stored = _make_converter(strict=False)
+_tell_apart(_stored, AgentEvent, "kind")
+_tell_apart(_stored, Command, "type")
+_tell_apart(_stored, Answer, "type")
 _requested = _make_converter(strict=True)
 
 
