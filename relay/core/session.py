@@ -4,7 +4,8 @@ Owned by the SessionActor, one instance each; pure, so that every order of event
 every step can be tried without an actor. A transition is saved before its state is entered
 (`_fire` -> SaveSession -> `SessionSaved` -> the state's steps); triggers that come meanwhile wait
 their turn. The rules stand in layers, each on the one before: `session_base` (record and transitions),
-`session_steps`, `session_turns`, `session_reports`, and here what people and programs ask.
+`session_talk`, `session_steps`, `session_ends`, `session_turns`, `session_reports`, and here what people
+and programs ask.
 """
 
 from __future__ import annotations
