@@ -81,7 +81,7 @@ class JournalActor(RelayActor):
         if durable:
             self.send(self.wires.hub, effects.Broadcast(key="broadcast", entries=durable))
         if kept:
-            self._keep(kept, {item.entry.repository for item in kept}, report.at)
+            self._keep(kept, report.problem, report.at)
         self._confirm(report.at)
         self._append()
 
@@ -95,11 +95,17 @@ class JournalActor(RelayActor):
     def receive_EffectFailed(self, report: reports.EffectFailed, sender: Address) -> None:
         """The numbers could not be reserved, or the append failed as a whole: try again."""
         kept, self._under_way = self._under_way, []
-        self._keep(kept, {item.entry.repository for item in kept}, report.at)
+        self._keep(kept, report.message, report.at)
 
-    def _keep(self, kept: list[_Kept], blocked: set[str], at: datetime) -> None:
+    def _keep(self, kept: list[_Kept], problem: str, at: datetime) -> None:
+        """Put back what could not be written, and tell those who wait for it why."""
         self._pending[:0] = kept
+        blocked = {item.entry.repository for item in kept}
         self._blocked |= blocked
+        for confirm in self._confirms:
+            if confirm.repository in blocked:
+                told = reports.NotRecorded(key=confirm.key, at=at, problem=problem)
+                self.send(confirm.asker, told)
         again = at + timedelta(seconds=RETRY_SECONDS)
         self.want(effects.SetTimer(key="journal-again", at=again))
 

@@ -49,6 +49,7 @@ class SessionActor(RelayActor):
         self._creating: CreateSession | None = None
         self._recovering: Recover | None = None
         self._rules: Session | None = None
+        self._told: SessionChanged | None = None
         self._adapter: Address = None
         self._adapter_run = 0
         self._awaited: dict[str, tuple[str, Accepted | None]] = {}
@@ -271,9 +272,11 @@ class SessionActor(RelayActor):
                 self.send(self.wires.desk, output)
             else:
                 self.send(self.wires.journal, output)
-        if outputs and self._rules is not None:
+        if self._rules is not None:
             changed = SessionChanged(record=self._rules.record, live=self._rules.live_state)
-            self.send(self.wires.supervisor, changed)
+            if changed != self._told:
+                self._told = changed
+                self.send(self.wires.supervisor, changed)
 
     def _attach(self, ask: asks.AttachRun) -> None:
         self._retire_adapter()

@@ -89,7 +89,9 @@ def view(record: SessionRecord, live: Mapping[str, Any] | None = None) -> dict[s
         "hfsScore": record.fidelity[-1] if record.fidelity else None,
         "hfsHistory": list(record.fidelity),
         "reason": record.reason,
-        "waitReason": record.wait_reason if record.state is State.WAITING else "",
+        "waitReason": record.wait_reason
+        if record.state is State.WAITING
+        else (live or {}).get("problem", ""),
         "wakeAt": record.wake_at.isoformat() if record.wake_at else None,
         "hold": record.hold,
         "verify": list(record.options.verify),

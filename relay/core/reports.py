@@ -314,6 +314,15 @@ class Recorded:
 
 
 @frozen(kw_only=True)
+class NotRecorded:
+    """The journal's word to who awaits `Recorded`: that log can't be written now; it is tried again."""
+
+    key: str
+    at: datetime
+    problem: str
+
+
+@frozen(kw_only=True)
 class SequenceReserved:
     """Event numbers from `first` up to but not including `end` are ours."""
 
@@ -378,6 +387,7 @@ Report = (
     | SessionDiscarded
     | AuditAppended
     | Recorded
+    | NotRecorded
     | SequenceReserved
     | BreakersLoaded
     | UnfinishedListed

@@ -57,6 +57,7 @@ class SessionBase(ABC):
         self._verifying = False
         self._merging = False
         self._fidelity = 0.0
+        self._problem = ""
 
     def _fire(self, trigger: Trigger, at: datetime, **changes: Any) -> Outputs:
         """Save a transition; one that comes while another is being saved waits its turn."""
@@ -84,6 +85,7 @@ class SessionBase(ABC):
         if move is None or move.key != key:
             return outputs
         self._saving = None
+        self._problem = ""
         before = "" if self.record.state is move.record.state else self.record.state
         self.record = move.record
         outputs.append(asks.Record(entries=(self._fsm_entry(before, move, at),), sync=True))
@@ -211,6 +213,7 @@ class SessionBase(ABC):
             "verifying": self._verifying,
             "openPermissions": len(self._live.permissions),
             "terminal": self.record.state in TERMINAL,
+            "problem": self._problem,
         }
 
     @abstractmethod

@@ -51,6 +51,8 @@ class SessionReports(SessionTurns):
         match report:
             case reports.SessionSaved():
                 return self._saved(report.key, at)
+            case reports.NotRecorded():
+                self._problem = f"the audit log can't be written: {report.problem}"
             case reports.Recorded() if report.key == OVER:
                 return self._seal_runs()
             case reports.Recorded():
@@ -278,6 +280,7 @@ class SessionReports(SessionTurns):
         data = {"effect": report.effect, "code": report.code, "message": report.message, "hint": report.hint}
         outputs = self._note(at, "effect_failed", data)
         later = at + timedelta(seconds=EFFECT_RETRY_SECONDS)
+        self._problem = f"{report.message}. {report.hint}".strip(". ")
         match report.effect:
             case "SaveSession":
                 soon = at + timedelta(seconds=SAVE_RETRY_SECONDS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from relay.actors import messages
-from relay.core import effects
+from relay.core import commands, effects
 from tests.fakes.agents import HITS_LIMIT, WORKS
 from tests.fakes.port import Begin, Daemon
 from tests.fakes.world import NOON, FakeWorld, Fault
@@ -29,6 +29,14 @@ def numbers(entries: list[effects.JournalEntry]) -> list[int]:
 
 def appends(world: FakeWorld) -> list[effects.AppendAudit]:
     return [effect for effect in world.performed if isinstance(effect, effects.AppendAudit)]
+
+
+def problem(daemon: Daemon) -> str:
+    """What a client is told holds up the only session."""
+    answer = daemon.answers[daemon.ask_root(messages.DescribeSessions)]
+    assert isinstance(answer, commands.Accepted)
+    told: str = answer.data["sessions"][0]["live"]["problem"]
+    return told
 
 
 def test_what_comes_while_an_append_is_under_way_goes_into_the_next() -> None:
@@ -125,6 +133,8 @@ def test_a_session_leaves_no_run_before_its_events_are_in_the_log(begin: Begin) 
     for _ in range(300):
         daemon.take(daemon.steps()[0])
     assert world.record().state in ("RUNNING", "PAUSING")
+    assert problem(daemon) == "the audit log can't be written: read-only"
     world.unwritable.clear()
     daemon.run_until_ended()
+    assert problem(daemon) == ""
     assert set(world.journaled()) == world.printed()
