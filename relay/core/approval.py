@@ -1,7 +1,7 @@
 """What an agent may do unasked: the user's policy applied to a permission request.
 
-Used by the session rules. The check of paths is lexical and strict; git's and Relay's own folders are
-never written unasked.
+Used by the session rules. Paths are judged by their names, strictly; links are followed by an effect.
+git's and Relay's own folders are never written unasked.
 """
 
 from __future__ import annotations

@@ -162,6 +162,20 @@ class RunVerify:
 
 
 @frozen(kw_only=True)
+class LocatePaths:
+    """Where these paths really lead, links followed. -> PathsLocated.
+
+    Args:
+        root: the worktree, absolute.
+        paths: absolute, or relative to it.
+    """
+
+    key: str
+    root: str
+    paths: tuple[str, ...]
+
+
+@frozen(kw_only=True)
 class SetTimer:
     """Report back at a wall-clock instant (plus up to `jitter` seconds). Replaces one of the same key.
     -> TimerFired."""
@@ -299,6 +313,7 @@ Effect = (
     | TakeSnapshot
     | SealContract
     | RunVerify
+    | LocatePaths
     | SetTimer
     | CancelTimer
     | MergeSession

@@ -260,6 +260,15 @@ class VerifyDone:
 
 
 @frozen(kw_only=True)
+class PathsLocated:
+    """`outside` are those of the paths that lead out of the worktree, or into git's or Relay's folders."""
+
+    key: str
+    at: datetime
+    outside: tuple[str, ...] = ()
+
+
+@frozen(kw_only=True)
 class TimerFired:
     """The instant of a timer has come."""
 
@@ -382,6 +391,7 @@ Report = (
     | SnapshotTaken
     | ContractSealed
     | VerifyDone
+    | PathsLocated
     | TimerFired
     | SessionMerged
     | SessionDiscarded

@@ -51,6 +51,8 @@ class SessionReports(SessionTurns):
         match report:
             case reports.SessionSaved():
                 return self._saved(report.key, at)
+            case reports.PathsLocated():
+                return self._located(report.key, not report.outside, at)
             case reports.NotRecorded():
                 self._problem = f"the audit log can't be written: {report.problem}"
             case reports.Recorded() if report.key == OVER:
@@ -294,6 +296,8 @@ class SessionReports(SessionTurns):
             case "SealContract":
                 self._change(wait_reason=f"the contract could not be written: {report.message}")
                 return [*outputs, effects.SetTimer(key="seal-again", at=later)]
+            case "LocatePaths":
+                return [*outputs, *self._located(report.key, False, at)]
             case "RunVerify":
                 return [*outputs, *self._not_verified(report)]
             case "EndChild":

@@ -145,8 +145,27 @@ class SessionTurns(SessionEnds):
         if record.state is State.PAUSING:
             return self._answer(asked.request_id, False, HANDING_OVER)
         allow, root = record.options.allow, record.worktree
-        if judge(asked, allow, self.policy.approvals, worktree=root) is Judgement.ALLOW:
+        if judge(asked, allow, self.policy.approvals, worktree=root) is Judgement.ASK:
+            return self._ask_person(asked, at)
+        if allow == "all" or not asked.paths:
             return self._answer(asked.request_id, True, "")
+        # By their names the paths lie inside; a link may still lead out.
+        return [effects.LocatePaths(key=self._paths_key(asked.request_id), root=root, paths=asked.paths)]
+
+    def _paths_key(self, request_id: str) -> str:
+        return f"paths:{self.record.run.number if self.record.run else 0}:{request_id}"
+
+    def _located(self, key: str, inside: bool, at: datetime) -> Outputs:
+        """Where the paths of a request lead is known, or (`inside` false) could not be found out."""
+        for request_id, asked in self._live.permissions.items():
+            if self._paths_key(request_id) == key:
+                return self._answer(request_id, True, "") if inside else self._ask_person(asked, at)
+        return []
+
+    def _ask_person(self, asked: PermissionAsked, at: datetime) -> Outputs:
+        record, run = self.record, self.record.run
+        if run is None:
+            return []
         return [
             asks.OpenApproval(
                 sid=record.sid,

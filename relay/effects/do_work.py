@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import trio
 
 from relay.core import effects, reports
+from relay.core.approval import is_inside
 from relay.core.brief import render
 from relay.core.contract import sign
 from relay.effects import manifest, merge, repository, snapshot, verify, worktree
@@ -82,6 +84,22 @@ async def run_verify(world: World, effect: effects.RunVerify) -> reports.VerifyD
         env=world.env,
     )
     return reports.VerifyDone(key=effect.key, at=world.clock(), commands=checked)
+
+
+async def locate_paths(world: World, effect: effects.LocatePaths) -> reports.PathsLocated:
+    """Follow the links on the way to each path, the last part's included."""
+    outside = await trio.to_thread.run_sync(leading_out, effect.root, effect.paths)
+    return reports.PathsLocated(key=effect.key, at=world.clock(), outside=outside)
+
+
+def leading_out(root: str, paths: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of the paths (absolute, or relative to `root`) that lead out of it when links are followed."""
+    real = os.path.realpath(root)
+    return tuple(
+        path
+        for path in paths
+        if not is_inside(os.path.realpath(os.path.join(root, path)), real)  # noqa: PTH118
+    )
 
 
 async def merge_session(world: World, effect: effects.MergeSession) -> reports.SessionMerged:

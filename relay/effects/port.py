@@ -40,6 +40,7 @@ _HANDLERS: Mapping[type[Any], Handler] = {
     effects.TakeSnapshot: do_work.take_snapshot,
     effects.SealContract: do_work.seal_contract,
     effects.RunVerify: do_work.run_verify,
+    effects.LocatePaths: do_work.locate_paths,
     effects.MergeSession: do_work.merge_session,
     effects.DiscardSession: do_work.discard_session,
     effects.SaveBreakers: do_journal.save_breakers,

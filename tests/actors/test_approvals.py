@@ -9,6 +9,7 @@ from relay.actors import messages
 from relay.core import commands
 from tests.fakes.agents import Agent, Work, ask, call, done
 from tests.fakes.port import Begin, Daemon
+from tests.fakes.world import FakeWorld, Fault
 
 INSIDE = "/repo/.relay/worktrees/s-1/a.py"
 
@@ -49,6 +50,21 @@ def test_an_edit_elsewhere_is_asked_for(begin: Begin) -> None:
     daemon = begin(agent("edit", path="/repo/a.py"))
     daemon.run(timers=False)
     assert [view["paths"] for view in open_ones(daemon)] == [["/repo/a.py"]]
+
+
+def test_an_edit_through_a_link_that_leads_out_is_asked_for(begin: Begin) -> None:
+    daemon = begin(agent("edit", path=INSIDE), world=FakeWorld(links_out={INSIDE}))
+    daemon.run(timers=False)
+    assert [view["paths"] for view in open_ones(daemon)] == [[INSIDE]]
+    assert answered(daemon) == []
+
+
+def test_an_edit_whose_place_cannot_be_found_out_is_asked_for(begin: Begin) -> None:
+    world = FakeWorld()
+    world.faults["LocatePaths"] = [Fault()]
+    daemon = begin(agent("edit", path=INSIDE), world=world)
+    daemon.run(timers=False)
+    assert [view["paths"] for view in open_ones(daemon)] == [[INSIDE]]
 
 
 def test_a_command_is_asked_for_and_approved(begin: Begin) -> None:

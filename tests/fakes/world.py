@@ -48,6 +48,7 @@ class FakeWorld:
         resumable: a native session can be brought to another account.
         accepts: acceptance commands pass on a tree with so much work in it.
         unwritable: repositories whose audit log can't be written.
+        links_out: paths that lead out of the worktree by a link.
         faults: for an effect's class, what its next performances raise.
     """
 
@@ -57,6 +58,7 @@ class FakeWorld:
     resumable: bool = True
     accepts: Callable[[int], bool] = lambda work: True
     unwritable: set[str] = field(factory=set)
+    links_out: set[str] = field(factory=set)
     faults: dict[str, list[Fault]] = field(factory=lambda: defaultdict(list))
     tampered: bool = False
 
@@ -304,6 +306,10 @@ class FakeWorld:
         return reports.ContractSealed(
             key=effect.key, at=self.now, contract_id=contract_id, path=f"/{sid}/envelope.md"
         )
+
+    def _do_LocatePaths(self, effect: effects.LocatePaths) -> reports.Report:
+        outside = tuple(path for path in effect.paths if path in self.links_out)
+        return reports.PathsLocated(key=effect.key, at=self.now, outside=outside)
 
     def _do_RunVerify(self, effect: effects.RunVerify) -> reports.Report:
         good = self.accepts(self.tree(effect.record.sid))
