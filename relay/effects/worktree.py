@@ -97,8 +97,9 @@ async def create(
         notes = list(git.notes)
         carried, files = await _carry(git, repo, base, max_bytes, notes) if carry else (None, ())
         tip = carried or base
-        await _create_refs(git, sid, tip)
         try:
+            # A cancellation may come when git has made the refs already.
+            await _create_refs(git, sid, tip)
             await _add(git, sid, target_path, notes)
             await fill_submodules(repo.root, target_path, notes)
             done: dict[str, tuple[str | None, str | None]] = {

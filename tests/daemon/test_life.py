@@ -139,13 +139,13 @@ async def test_what_is_kept_is_private(home: Live) -> None:
         assert mode_of(home.state / name) == 0o600
     assert mode_of(home.state) == 0o700
     assert mode_of(repository / ".relay") == 0o700
+    await home.stop()
     for top in (home.state, repository / ".relay"):
         for path in top.rglob("*"):
             if (repository / ".relay" / "worktrees") in path.parents or path.is_symlink():
                 continue
             assert mode_of(path) & 0o077 == 0 or mode_of(path.parent) & 0o077 == 0, path
     assert home.git(repository, "status", "--porcelain") == ""
-    await home.stop()
 
 
 async def test_a_secret_that_an_agent_says_is_kept_nowhere(home: Live) -> None:
