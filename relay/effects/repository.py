@@ -9,6 +9,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+import trio
 from attrs import frozen
 
 from relay.effects.git import Git, open_git
@@ -140,7 +141,7 @@ async def session_refs(git: Git, sid: str) -> dict[str, str]:
 
 
 async def update_refs(git: Git, changes: Mapping[str, tuple[str | None, str | None]], reason: str) -> None:
-    """Move refs in one transaction: all or none.
+    """Move refs in one transaction: all or none. Not cancelled: ended in the middle, git would leave some.
 
     Args:
         changes: ref to (new, old): new None deletes; old None means it must not exist yet, "" that it may be
@@ -158,7 +159,9 @@ async def update_refs(git: Git, changes: Mapping[str, tuple[str | None, str | No
             commands.append(f"create {ref}\0{new}\0")
         else:
             commands.append(f"update {ref}\0{new}\0{old}\0")
-    await git.run("update-ref", "-m", reason, "--stdin", "-z", stdin="".join(commands).encode(), writes=True)
+    stdin = "".join(commands).encode()
+    with trio.CancelScope(shield=True):
+        await git.run("update-ref", "-m", reason, "--stdin", "-z", stdin=stdin, writes=True)
 
 
 def under_way(git_dir: Path) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+from functools import partial
 from pathlib import Path
 
 import trio
@@ -84,7 +85,7 @@ async def create(
         if "base" in refs and "branch" in refs:
             return await _made_before(git, repo, sid, target_path, refs)
         if "creating" in refs:
-            await _roll_back(git, sid, target_path)
+            await _roll_back(git, repo, sid, target_path)
         elif "branch" in refs:
             raise ConflictError(
                 f"the branch {branch} exists already and is not of this session",
@@ -98,7 +99,6 @@ async def create(
         carried, files = await _carry(git, repo, base, max_bytes, notes) if carry else (None, ())
         tip = carried or base
         try:
-            # A cancellation may come when git has made the refs already.
             await _create_refs(git, sid, tip)
             await _add(git, sid, target_path, notes)
             await fill_submodules(repo.root, target_path, notes)
@@ -111,7 +111,7 @@ async def create(
             await update_refs(git, done, "relay: session begun")
         except BaseException:
             with trio.CancelScope(shield=True):
-                await _roll_back(git, sid, target_path)
+                await _roll_back(git, repo, sid, target_path)
             raise
     return WorktreeMade(
         path=target_path,
@@ -270,11 +270,14 @@ async def _made_before(
     )
 
 
-async def _roll_back(git: Git, sid: str, path: Path) -> None:
+async def _roll_back(git: Git, repo: Repository, sid: str, path: Path) -> None:
     """Take a half-made worktree away. No agent has run in it: it holds nothing but copies."""
     refs = await session_refs(git, sid)
     if "creating" not in refs:
         return
+    # Left by our own call that was ended: nobody else has known of this branch yet.
+    lock = repo.common_dir / "refs" / "heads" / f"{session_branch(sid)}.lock"
+    await trio.to_thread.run_sync(partial(lock.unlink, missing_ok=True))
     await _remove_folder(git, path)
     gone: dict[str, tuple[str | None, str | None]] = {session_ref(sid, "creating"): (None, refs["creating"])}
     if refs.get("branch") == refs["creating"]:
