@@ -85,7 +85,7 @@ def test_packages_keep_to_their_means(path: Path) -> None:
 
 
 def test_providers_are_named_by_their_own_package_alone() -> None:
-    shared = {"protocol", "table", "wordings"}
+    shared = {"protocol", "table", "wordings", "store_protocol", "stores"}
     named = [
         f"{path.relative_to(ROOT)}: {name}"
         for path in modules()

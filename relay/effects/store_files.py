@@ -1,0 +1,185 @@
+"""The disk as the stores of agents' own sessions may see it: read-only, bounded, and never by a lock.
+
+Implements `relay.providers.store_protocol.StoreFiles`; used in threads by detection and adoption.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from relay.core.framing import LINE_LIMIT
+from relay.providers.store_protocol import FileEntry, StoreLine
+
+CHUNK = 1024 * 1024
+DATABASE_LIMIT = 4 * 1024**3
+"""Bytes of a database that are copied; a larger one is left alone."""
+_COPY = 4 * 1024 * 1024
+
+
+class DiskFiles:
+    """See the module. Links are followed only where they stay inside the folder that is searched."""
+
+    def glob(self, home: str, pattern: str) -> Iterator[FileEntry]:
+        """See `StoreFiles`."""
+        root = Path(home)
+        try:
+            real = os.path.realpath(root)
+            paths = root.glob(pattern)
+            for path in paths:
+                if path.is_symlink() and not os.path.realpath(path).startswith(real + os.sep):
+                    continue
+                if found := self.entry(str(path)):
+                    yield found
+        except (OSError, ValueError):
+            # A folder that vanished or can't be listed holds nothing for us.
+            return
+
+    def entry(self, path: str) -> FileEntry | None:
+        """See `StoreFiles`."""
+        try:
+            found = os.stat(path)  # noqa: PTH116
+        except (OSError, ValueError):
+            return None
+        return _entry(path, found) if stat.S_ISREG(found.st_mode) else None
+
+    def read(self, path: str, most: int = 8 * 1024 * 1024) -> bytes | None:
+        """See `StoreFiles`."""
+        descriptor = _open(path)
+        if descriptor is None:
+            return None
+        with open(descriptor, "rb") as file:  # noqa: PTH123
+            try:
+                data = file.read(most + 1)
+            except OSError:
+                return None
+        return data if len(data) <= most else None
+
+    def lines(self, path: str, start: int = 0) -> Iterator[StoreLine]:
+        """See `StoreFiles`."""
+        descriptor = _open(path)
+        if descriptor is None:
+            return
+        with open(descriptor, "rb", buffering=0) as file:  # noqa: PTH123
+            try:
+                file.seek(start)
+                yield from _lines(file.read, start)
+            except OSError:
+                return
+
+    @contextmanager
+    def database(self, path: str) -> Iterator[sqlite3.Connection | None]:
+        """See `StoreFiles`."""
+        with tempfile.TemporaryDirectory(prefix="relay-store-", ignore_cleanup_errors=True) as folder:
+            connection = _connect(path, Path(folder))
+            try:
+                yield connection
+            finally:
+                if connection is not None:
+                    connection.close()
+
+
+def _entry(path: str, found: os.stat_result) -> FileEntry:
+    return FileEntry(
+        path=path, size=found.st_size, mtime=found.st_mtime, identity=(found.st_dev, found.st_ino)
+    )
+
+
+def _open(path: str) -> int | None:
+    # O_NONBLOCK: a FIFO put in a transcript's place must not hold anybody up.
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+    except (OSError, ValueError):
+        return None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def _lines(read: Callable[[int], bytes | None], start: int) -> Iterator[StoreLine]:
+    at = start
+    held: list[bytes] = []
+    size = 0
+    while chunk := read(CHUNK):
+        head, newline, rest = chunk.partition(b"\n")
+        if not newline:
+            size += len(chunk)
+            held = [*held, chunk] if size <= LINE_LIMIT else []
+            continue
+        size += len(head)
+        at += size + 1
+        yield _whole(b"".join([*held, head]) if held else head, at, size)
+        pieces = rest.split(b"\n")
+        rest = pieces.pop()
+        for piece in pieces:
+            at += len(piece) + 1
+            yield _whole(piece, at, len(piece))
+        held, size = ([rest], len(rest)) if rest else ([], 0)
+    if size:
+        cut = size > LINE_LIMIT
+        yield StoreLine(b"" if cut else b"".join(held), at + size, cut=cut, ended=False)
+
+
+def _whole(data: bytes, end: int, size: int) -> StoreLine:
+    if size > LINE_LIMIT:
+        return StoreLine(b"", end, cut=True)
+    return StoreLine(data[:-1] if data.endswith(b"\r") else data, end)
+
+
+def _connect(path: str, folder: Path) -> sqlite3.Connection | None:
+    """A connection to a copy, so that neither a lock nor a -shm file appears beside somebody's database."""
+    copy = folder / "copy.db"
+    for _ in range(3):
+        before = _state(path)
+        if before is None or before[0][0] > DATABASE_LIMIT or not _copy(path, copy):
+            return None
+        for end in ("-wal",):
+            with suppress(OSError):
+                copy.with_name(copy.name + end).unlink()
+            _copy(path + end, copy.with_name(copy.name + end))
+        if _state(path) == before:
+            break
+        # It was written to meanwhile: the WAL may not fit the file. Try again, and take the last one.
+    try:
+        connection = sqlite3.connect(copy, isolation_level=None)
+        connection.text_factory = lambda data: data.decode("utf-8", "replace")
+        connection.execute("PRAGMA query_only = 1")
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except sqlite3.Error:
+        return None
+    return connection
+
+
+def _state(path: str) -> tuple[tuple[int, int], ...] | None:
+    states = []
+    for end in ("", "-wal"):
+        try:
+            found = os.stat(path + end)  # noqa: PTH116
+        except (OSError, ValueError):
+            if not end:
+                return None
+            states.append((0, 0))
+        else:
+            states.append((found.st_size, found.st_mtime_ns))
+    return tuple(states)
+
+
+def _copy(path: str, target: Path) -> bool:
+    descriptor = _open(path)
+    if descriptor is None:
+        return False
+    with open(descriptor, "rb", buffering=0) as source:  # noqa: PTH123
+        try:
+            with target.open("wb", buffering=0) as file:
+                os.fchmod(file.fileno(), 0o600)
+                while piece := source.read(_COPY):
+                    file.write(piece)
+        except OSError:
+            return False
+    return True

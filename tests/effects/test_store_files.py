@@ -1,0 +1,114 @@
+"""The read-only view of the disk that stores are read through."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from relay.core.framing import LINE_LIMIT
+from relay.effects import store_files
+from relay.effects.store_files import DiskFiles
+from relay.providers.store_protocol import StoreLine
+
+FILES = DiskFiles()
+
+
+def test_lines_come_with_their_ends(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_bytes(b'{"a":1}\r\n\n{"b":"\xe2\x80\xa8"}\ntail')
+
+    assert list(FILES.lines(str(path))) == [
+        StoreLine(b'{"a":1}', 9),
+        StoreLine(b"", 10),
+        StoreLine(b'{"b":"\xe2\x80\xa8"}', 22),
+        StoreLine(b"tail", 26, ended=False),
+    ]
+    assert list(FILES.lines(str(path), 10)) == list(FILES.lines(str(path)))[2:]
+
+
+@given(pieces=st.lists(st.binary(max_size=40).filter(lambda b: b"\n" not in b), max_size=30))
+def test_any_lines_over_any_chunks(pieces: list[bytes]) -> None:
+    data = b"\n".join(pieces)
+    source = [data[i : i + 7] for i in range(0, len(data), 7)]
+
+    lines = list(store_files._lines(lambda _: source.pop(0) if source else b"", 0))
+
+    told = b"".join(
+        data[a:b] for a, b in zip([0, *(x.end for x in lines)], (x.end for x in lines), strict=False)
+    )
+    assert told == data
+    ended = data.split(b"\n")
+    ended = ended if ended[-1] else ended[:-1]
+    assert [line.data for line in lines] == [
+        e.removesuffix(b"\r") if i < data.count(b"\n") else e for i, e in enumerate(ended)
+    ]
+
+
+def test_a_line_beyond_the_limit_is_passed_over_and_the_next_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_bytes(b"x" * (LINE_LIMIT + 5) + b"\nnext\n" + b"y" * LINE_LIMIT + b"\n")
+
+    first, second, third = FILES.lines(str(path))
+
+    assert (first.cut, first.data, first.end) == (True, b"", LINE_LIMIT + 6)
+    assert second.data == b"next"
+    assert (third.cut, len(third.data)) == (False, LINE_LIMIT)
+
+
+@pytest.mark.parametrize("what", ["absent", "folder", "fifo"])
+def test_what_is_no_file_is_nothing(tmp_path: Path, what: str) -> None:
+    path = tmp_path / "x"
+    if what == "folder":
+        path.mkdir()
+    if what == "fifo":
+        os.mkfifo(path)
+
+    assert FILES.entry(str(path)) is None
+    assert FILES.read(str(path)) is None
+    assert list(FILES.lines(str(path))) == []
+    with FILES.database(str(path)) as connection:
+        assert connection is None
+
+
+def test_a_link_that_leads_out_is_passed_over(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (tmp_path / "secret.jsonl").write_text("{}")
+    (home / "own.jsonl").write_text("{}")
+    (home / "out.jsonl").symlink_to(tmp_path / "secret.jsonl")
+    (home / "in.jsonl").symlink_to(home / "own.jsonl")
+
+    assert sorted(Path(e.path).name for e in FILES.glob(str(home), "*.jsonl")) == ["in.jsonl", "own.jsonl"]
+
+
+def test_a_database_in_use_is_read_with_its_wal_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "live.db"
+    writer = sqlite3.connect(path, isolation_level=None)
+    writer.execute("PRAGMA journal_mode = WAL")
+    writer.execute("CREATE TABLE t (x)")
+    writer.execute("INSERT INTO t VALUES ('in the wal')")
+    writer.execute("BEGIN IMMEDIATE")
+    before = sorted(p.name for p in tmp_path.iterdir())
+
+    with FILES.database(str(path)) as connection:
+        assert connection is not None
+        assert connection.execute("SELECT x FROM t").fetchall() == [("in the wal",)]
+        with pytest.raises(sqlite3.OperationalError):
+            connection.execute("INSERT INTO t VALUES ('no')")
+
+    assert sorted(p.name for p in tmp_path.iterdir()) == before
+    writer.execute("ROLLBACK")
+    writer.close()
+
+
+def test_a_file_that_is_no_database_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+    path.write_bytes(b"no database at all" * 100)
+
+    with FILES.database(str(path)) as connection:
+        assert connection is None
