@@ -37,6 +37,7 @@ from relay.api.starting import policy_of
 from relay.api.stream import EventStream
 from relay.core.wire import to_wire
 from relay.effects.clock import WallClock
+from relay.effects.discovery import DetectReader, Discovery, Surroundings
 from relay.effects.do_journal import next_number
 from relay.effects.machine import Machine
 from relay.effects.port import EffectsPort
@@ -200,10 +201,15 @@ class Daemon:
             clock=self._clock,
             work=GitWork(),
             machine=Machine(world),
+            agents=DetectReader(self._discovery(world)),
             provider_names=provider_names(),
             config_dir=self._config_dir,
             stop=self._ending.set,
         )
+
+    def _discovery(self, world: World) -> Discovery:
+        around = Surroundings(places=self._places, config_dir=self._config_dir, env=world.env)
+        return Discovery(around, self._clock)
 
     def _policies(self) -> dict[str, object]:
         """Settings of the repositories whose sessions may be taken up again."""

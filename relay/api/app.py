@@ -11,7 +11,7 @@ from quart import Response, request
 from quart_trio import QuartTrio
 from werkzeug.exceptions import HTTPException
 
-from relay.api import sessions, status
+from relay.api import detect, sessions, status
 from relay.api.auth import COOKIE
 from relay.api.context import ApiContext
 from relay.api.openapi import describe
@@ -22,7 +22,7 @@ from relay.errors import ConfigError, InternalError, NotAllowedError, RelayError
 
 log = logging.getLogger("relay.api")
 
-ROUTES: tuple[Route, ...] = (*status.ROUTES, *sessions.ROUTES)
+ROUTES: tuple[Route, ...] = (*status.ROUTES, *sessions.ROUTES, *detect.ROUTES)
 MAX_BODY = 4 * 1024 * 1024
 
 

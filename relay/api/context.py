@@ -33,6 +33,16 @@ class ProviderReader(Protocol):
         """`{name, displayName, program, installed, version, enabled, accounts}` each."""
 
 
+class AgentReader(Protocol):
+    """Finds the agents on this machine; provided by the daemon."""
+
+    async def agents(self, hours: int) -> Mapping[str, Any]:
+        """`{agents, problems, sinceHours}`: those with activity in these hours, and those that run."""
+
+    async def agent(self, wanted: str, hours: int) -> Mapping[str, Any]:
+        """One agent in full. Raises NotFoundError, ConflictError."""
+
+
 @frozen(kw_only=True)
 class ApiContext:
     """See the module.
@@ -46,6 +56,7 @@ class ApiContext:
         clock: the present instant.
         work: reads of a session's work.
         machine: reads of the providers.
+        agents: finds the agents on this machine.
         provider_names: every provider Relay knows, in the default order.
         config_dir: folder of the user's own relay.toml.
         stop: ends the daemon.
@@ -59,6 +70,7 @@ class ApiContext:
     clock: Callable[[], datetime]
     work: WorkReader
     machine: ProviderReader
+    agents: AgentReader
     provider_names: tuple[str, ...]
     config_dir: Path
     stop: Callable[[], None]

@@ -35,6 +35,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "discard": ("relay.cli.work:discard", "Remove a session's worktree and branch."),
     "contract": ("relay.cli.work:contract", "The contract that the next agent reads."),
     "audit": ("relay.cli.audit:audit", "Check and read the audit log."),
+    "detect": (
+        "relay.cli.detect:detect",
+        "Coding agents that Relay did not start, and their work taken over.",
+    ),
     "providers": ("relay.cli.providers:providers", "The agents on this machine."),
     "circuit": ("relay.cli.providers:circuit", "Which logins are out of service, and until when."),
     "redactions": ("relay.cli.providers:redactions", "How many secrets were kept out of the log."),

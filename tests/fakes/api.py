@@ -27,6 +27,7 @@ from relay.core.commands import Accepted, Answer, Refused
 from relay.core.fsm import State
 from relay.core.record import Options, SessionRecord
 from relay.core.wire import to_wire
+from relay.errors import NotFoundError
 from relay.store.places import StatePlaces
 
 TOKEN = "-".join(("a", "token", "for", "tests"))
@@ -115,6 +116,14 @@ class FakeMachine:
         ]
 
 
+class FakeAgents:
+    async def agents(self, hours: int) -> Mapping[str, Any]:
+        return {"agents": [], "problems": [], "sinceHours": hours}
+
+    async def agent(self, wanted: str, hours: int) -> Mapping[str, Any]:
+        raise NotFoundError(f"no agent session {wanted!r} was found")
+
+
 @define
 class Stand:
     """An application and what is behind it."""
@@ -163,6 +172,7 @@ def stand(root: Path, *, port: int = PORT) -> Stand:
         clock=lambda: NOON,
         work=FakeWork(),
         machine=FakeMachine(),
+        agents=FakeAgents(),
         provider_names=("scripted", "claude"),
         config_dir=root / "config",
         stop=lambda: stops.append(True),

@@ -1,0 +1,183 @@
+"""The agents on this machine: `relay detect`, and taking one over."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from relay.cli.base import Group, say, settings
+from relay.cli.client import Client, find, is_named, segment
+from relay.cli.tables import instant, pairs, plural, print_json, show_table
+from relay.core.quoting import clean, one_line
+from relay.errors import NoDaemonError
+
+DEFAULT_HOURS = 24
+_HEADINGS = ("STATUS", "AGENT", "ID", "GOAL", "TASKS", "FILES", "TOKENS", "LAST", "FOLDER")
+_TURNS = 6
+
+since_option = click.option(
+    "--since-hours",
+    "hours",
+    type=click.IntRange(1, 24 * 366 * 5),
+    default=DEFAULT_HOURS,
+    show_default=True,
+    help="How far back, in hours.",
+)
+
+
+@click.group("detect", cls=Group, default="list")
+def detect() -> None:
+    """Coding agents on this machine that Relay did not start: list them, and take their work over."""
+
+
+@detect.command("list")
+@since_option
+@click.option("--all", "everything", is_flag=True, help="Also the sessions that Relay runs itself.")
+def listed(hours: int, everything: bool) -> None:
+    """Every agent session of the last hours, those that run first."""
+    found = _ask("/api/detect", hours)
+    agents = [agent for agent in found["agents"] if everything or not agent["managedBy"]]
+    if settings().as_json:
+        print_json({**found, "agents": agents})
+        return
+    show_table(_HEADINGS, map(_row, agents), empty=f"no agent was seen in the last {plural(hours, 'hour')}")
+    for problem in found["problems"]:
+        click.echo(f"note: {one_line(str(problem))}", err=True)
+    takeable = next((agent for agent in agents if agent["takeOver"]), None)
+    if takeable:
+        say(f"\nlook at one: relay detect show {_short(takeable)}")
+        say(f"take it over: {takeable['takeOver'].replace(takeable['id'], _short(takeable))}")
+
+
+@detect.command("show")
+@click.argument("wanted", metavar="ID")
+@since_option
+def show(wanted: str, hours: int) -> None:
+    """One agent session in full, with its last turns. ID: an id, its beginning, a transcript, or "latest"."""
+    agent = _ask(f"/api/detect/{segment(wanted)}", hours, wanted)
+    if settings().as_json:
+        print_json(agent)
+        return
+    click.echo(pairs(_facts(agent)))
+    turns = agent["intel"]["turns"][-_TURNS:]
+    for turn in turns:
+        click.echo(f"\n{turn['role']}  {instant(turn['at'])}".rstrip())
+        click.echo("  " + clean(str(turn["text"])).strip().replace("\n", "\n  "))
+
+
+def _ask(path: str, hours: int, wanted: str = "") -> Any:
+    """From the daemon if one runs, else looked for here."""
+    try:
+        where = find(settings())
+    except NoDaemonError:
+        if is_named(settings()):
+            raise
+        from relay import detection
+
+        if wanted:
+            return detection.shown(os.environ, Path.cwd(), wanted, hours)
+        return detection.found(os.environ, Path.cwd(), hours)
+    with Client(where) as client:
+        return client.get(path, sinceHours=str(hours))
+
+
+def _row(agent: Mapping[str, Any]) -> tuple[object, ...]:
+    done, left = agent["todosDone"], agent["todosLeft"]
+    name = agent["provider"] + (f"/{agent['account']}" if agent["account"] not in ("", "default") else "")
+    status = f"{agent['status']} ({agent['pid']})" if agent["pid"] else agent["status"]
+    return (
+        status,
+        name,
+        _short(agent),
+        one_line(agent["goal"] or agent["title"], 60),
+        f"{done}/{done + left}" if done + left else "",
+        agent["filesTouched"] or "",
+        _count(sum(agent["tokens"].values())),
+        _ago(agent["lastActivity"]),
+        _home(agent["folder"]) + (f" ({agent['branch']})" if agent["branch"] else ""),
+    )
+
+
+def _short(agent: Mapping[str, Any]) -> str:
+    """Enough of an id to name it: ids that begin with an instant differ behind it."""
+    name = str(agent["id"])
+    return name[:13] if len(name) > 20 else name
+
+
+def _facts(agent: Mapping[str, Any]) -> list[tuple[str, object]]:
+    intel = agent["intel"]
+    tokens = agent["tokens"]
+    window = intel["contextWindow"]
+    context = f"{_count(intel['contextTokens'])}" + (f" of {_count(window)}" if window else "")
+    return [
+        ("id", agent["id"]),
+        ("agent", f"{agent['provider']} {agent['version']}".strip()),
+        ("status", agent["status"] + (f", pid {agent['pid']}" if agent["pid"] else "")),
+        ("account", agent["account"] or agent["home"]),
+        ("folder", agent["folder"]),
+        ("branch", agent["branch"]),
+        ("model", agent["model"]),
+        ("title", agent["title"]),
+        ("goal", intel["firstPrompt"]),
+        ("last prompt", intel["lastPrompt"]),
+        ("tasks left", _lines(intel["tasksRemaining"])),
+        ("tasks done", _lines(intel["tasksDone"])),
+        ("rules", _lines(intel["rules"])),
+        ("constraints", _lines(intel["constraints"])),
+        ("decisions", _lines(intel["decisions"])),
+        ("files changed", _lines([*intel["filesChanged"], *intel["filesOutside"]])),
+        ("files read", _lines(intel["filesRead"])),
+        ("commands", _lines([_ran(ran) for ran in intel["commands"]])),
+        ("failed", _lines([f"{tried['what']}: {tried['why']}" for tried in intel["failedAttempts"]])),
+        ("cut off", _lines(intel["cutOff"])),
+        ("limits", _lines([limit["why"] for limit in intel["limits"]])),
+        ("skills", ", ".join(intel["skills"])),
+        ("mcp servers", ", ".join(intel["mcpServers"])),
+        ("tokens", f"{tokens['input']} in, {tokens['cachedInput']} cached, {tokens['output']} out"),
+        ("context", context if intel["contextTokens"] else ""),
+        ("messages", agent["messages"]),
+        ("started", instant(agent["startedAt"])),
+        ("last activity", instant(agent["lastActivity"])),
+        ("managed by", agent["managedBy"]),
+        ("unread", ", ".join(f"{count} {why}" for why, count in intel["skipped"])),
+        ("transcript", agent["path"]),
+        ("take it over", agent["takeOver"]),
+    ]
+
+
+def _lines(texts: list[Any], most: int = 12) -> str:
+    shown = [f"- {one_line(str(text))}" for text in texts[:most]]
+    more = [f"- (+{len(texts) - most} more)"] if len(texts) > most else []
+    return "\n".join([*shown, *more])
+
+
+def _ran(ran: Mapping[str, Any]) -> str:
+    code = "" if ran["exitCode"] is None else f"  (exit code {ran['exitCode']})"
+    return f"{ran['command']}{code}"
+
+
+def _count(number: int) -> str:
+    if number < 1_000:
+        return str(number or "")
+    return f"{number / 1_000:.1f}k" if number < 1_000_000 else f"{number / 1_000_000:.1f}M"
+
+
+def _ago(text: str | None) -> str:
+    if not text:
+        return ""
+    then = datetime.fromisoformat(text)
+    seconds = max(0.0, (datetime.now(then.tzinfo) - then).total_seconds())
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds / size:.0f} {unit} ago"
+    return "just now"
+
+
+def _home(folder: str) -> str:
+    home = os.environ.get("HOME", "")
+    return f"~{folder[len(home) :]}" if home and folder.startswith(home + "/") else folder

@@ -1,0 +1,363 @@
+"""Finds the agents on this machine: the stores' sessions and the processes of their CLIs.
+
+`Detector.scan` lists, `Detector.read` reads one session in full. Blocking; called in a thread. What has
+not changed since the last time is not read again.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+
+import psutil
+from attrs import evolve, frozen
+
+from relay.core.detect import AgentProcess, DetectedAgent, Told, combine, managed_by
+from relay.core.intel import Depth, SessionIntel
+from relay.core.lift import Lift
+from relay.effects.detect_cache import DetectCache, listed
+from relay.effects.processes import MARKER
+from relay.effects.store_files import DiskFiles
+from relay.errors import NotFoundError, RelayError
+from relay.providers.store_protocol import (
+    Found,
+    Live,
+    Machine,
+    RunningProcess,
+    SessionStore,
+    Transcript,
+)
+from relay.providers.stores import store_named, store_names
+
+log = logging.getLogger("relay.detect")
+
+OPEN_FOR = timedelta(minutes=30)
+"""A session that changed so lately is kept open, so that only what is new of it is read."""
+_NAMING = ("--resume", "-r", "--session-id", "resume", "--session", "-s", "--id")
+"""Arguments that a session's id follows."""
+
+
+@frozen(kw_only=True)
+class Scan:
+    """What was found.
+
+    Args:
+        agents: in the order of `relay.core.detect.combine`.
+        problems: what could not be looked at, a line each.
+        sessions: how many sessions were in the stores.
+        read: how many of them were read now.
+        bytes_read: of those.
+    """
+
+    agents: tuple[DetectedAgent, ...]
+    problems: tuple[str, ...] = ()
+    sessions: int = 0
+    read: int = 0
+    bytes_read: int = 0
+
+
+@frozen(kw_only=True)
+class Listed:
+    """A session that a store's listing names, not read yet."""
+
+    store: SessionStore
+    found: Found
+
+    @property
+    def key(self) -> str:
+        """The same for the same session, whatever it holds."""
+        found = self.found
+        return "\0".join((found.store, found.home, found.native_id, found.key, *found.paths))
+
+
+@frozen(kw_only=True)
+class _Opened:
+    transcript: Transcript
+    touched: float
+
+
+class Detector:
+    """See the module.
+
+    Args:
+        machine: says where stores are looked for; asked at every scan.
+        labels: (provider, home) -> label of the account; asked at every scan.
+        cache: what was read before.
+        stores: those that are searched.
+        clock: the present instant.
+    """
+
+    def __init__(
+        self,
+        machine: Callable[[], Machine],
+        *,
+        labels: Callable[[], Mapping[tuple[str, str], str]] = dict,
+        cache: DetectCache | None = None,
+        stores: Iterable[SessionStore] | None = None,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._machine = machine
+        self._labels = labels
+        self._cache = cache or DetectCache(None)
+        self._stores = tuple(stores) if stores is not None else tuple(map(store_named, store_names()))
+        self._clock = clock
+        self._files = DiskFiles()
+        self._open: dict[str, _Opened] = {}
+        self._lock = threading.Lock()
+
+    def scan(self, since: datetime) -> Scan:
+        """All agents with activity since then, and those that run.
+
+        Args:
+            since: an instant (aware).
+        """
+        with self._lock:
+            return self._scan(since)
+
+    def listed(self, since: datetime) -> tuple[tuple[Listed, ...], tuple[str, ...]]:
+        """The sessions that changed since then, without reading any; and what could not be looked at."""
+        machine = self._machine()
+        problems: list[str] = []
+        return tuple(self._list(machine, since, problems)), tuple(problems)
+
+    def look(self, listed_session: Listed) -> SessionIntel:
+        """One session, for a line in a list."""
+        lift = listed_session.store.open(self._files, listed_session.found, Depth.LIST).read()
+        return listed(lift.intel())
+
+    def read(self, agent: DetectedAgent) -> Lift:
+        """One session in full.
+
+        Raises:
+            NotFoundError: it is gone.
+        """
+        store = self._store(agent.intel.store)
+        for found in store.find(self._files, agent.intel.home, 0.0):
+            if agent.intel.path in found.paths and found.native_id in ("", agent.intel.native_id):
+                lift = store.open(self._files, found, Depth.FULL).read()
+                if lift.native_id == agent.intel.native_id:
+                    return lift
+        raise NotFoundError(f"session {agent.id} is no longer in {agent.intel.home}")
+
+    def _store(self, name: str) -> SessionStore:
+        return next((store for store in self._stores if store.name == name), None) or store_named(name)
+
+    def _scan(self, since: datetime) -> Scan:
+        machine = self._machine()
+        now = self._clock()
+        problems: list[str] = []
+        sessions: list[SessionIntel] = []
+        keys: dict[str, float] = {}
+        read = size = 0
+        for each in self._list(machine, since, problems):
+            keys[each.key] = each.found.touched
+            intel = self._cache.get(each.key, each.found.stamp)
+            if intel is None:
+                intel, fresh = self._read(each, problems)
+                if intel is None:
+                    continue
+                read += 1
+                size += fresh
+            sessions.append(intel)
+        self._close(keys, now)
+        try:
+            self._cache.keep(keys)
+        except RelayError as error:
+            problems.append(f"what was read can't be remembered: {error.message}")
+        processes = self._processes(machine, problems)
+        agents = combine(_newest(sessions), processes, self._told(machine), now)
+        shown = tuple(agent for agent in agents if _is_shown(agent, since))
+        return Scan(
+            agents=shown,
+            problems=tuple(dict.fromkeys(problems)),
+            sessions=len(sessions),
+            read=read,
+            bytes_read=size,
+        )
+
+    def _list(self, machine: Machine, since: datetime, problems: list[str]) -> Iterable[Listed]:
+        for store in self._stores:
+            for home in store.homes(machine):
+                if not os.path.isdir(home):  # noqa: PTH112  (Path.is_dir raises for some names)
+                    continue
+                try:
+                    for found in store.find(self._files, home, since.timestamp()):
+                        yield Listed(store=store, found=found)
+                except Exception as error:  # noqa: BLE001  (one store must not hide the others; it is said)
+                    problems.append(_problem(store, home, error))
+
+    def _read(self, each: Listed, problems: list[str]) -> tuple[SessionIntel | None, int]:
+        opened = self._open.get(each.key)
+        try:
+            transcript = opened.transcript if opened else each.store.open(self._files, each.found, Depth.LIST)
+            lift = transcript.read()
+            intel = listed(lift.intel())
+        except Exception as error:  # noqa: BLE001  (one session must not hide the others; it is said)
+            problems.append(_problem(each.store, each.found.paths[0] if each.found.paths else "", error))
+            self._open.pop(each.key, None)
+            return None, 0
+        if intel.last_activity is None and each.found.touched:
+            intel = evolve(intel, last_activity=datetime.fromtimestamp(each.found.touched, UTC))
+        self._open[each.key] = _Opened(transcript=transcript, touched=each.found.touched)
+        self._cache.put(each.key, each.found.stamp, intel)
+        return intel, each.found.size
+
+    def _close(self, keys: Mapping[str, float], now: datetime) -> None:
+        oldest = (now - OPEN_FOR).timestamp()
+        self._open = {
+            key: opened for key, opened in self._open.items() if key in keys and keys[key] >= oldest
+        }
+
+    def _told(self, machine: Machine) -> dict[str, Told]:
+        labels = self._labels()
+        told = {}
+        for store in self._stores:
+            accounts = {
+                home: label for (provider, home), label in labels.items() if provider == store.provider
+            }
+            homes = store.homes(machine)
+            if store.provider and homes:
+                accounts.setdefault(homes[0], "default")
+            told[store.name] = Told(provider=store.provider, accounts=accounts)
+        return told
+
+    def _processes(self, machine: Machine, problems: list[str]) -> tuple[AgentProcess, ...]:
+        live: dict[tuple[str, int], tuple[str, Live]] = {}
+        for store in self._stores:
+            for home in store.homes(machine):
+                try:
+                    for entry in store.live(self._files, home):
+                        live[(store.name, entry.pid)] = (home, entry)
+                except Exception as error:  # noqa: BLE001  (as above)
+                    problems.append(_problem(store, home, error))
+        return tuple(running_agents(self._stores, live))
+
+
+def running_agents(
+    stores: Iterable[SessionStore], live: Mapping[tuple[str, int], tuple[str, Live]]
+) -> Iterable[AgentProcess]:
+    """This user's processes that are agent CLIs; of a launcher and its child, the launcher.
+
+    Args:
+        live: (store, pid) -> what a registry of the store's says of it, and the store's folder.
+    """
+    candidates: dict[int, tuple[SessionStore, RunningProcess, int]] = {}
+    for process, parent in _own_processes():
+        store = next((store for store in stores if store.runs(process)), None)
+        if store is not None:
+            candidates[process.pid] = (store, process, parent)
+    for pid, (store, process, parent) in candidates.items():
+        above = candidates.get(parent)
+        if above is not None and above[0] is store and (store.name, pid) not in live:
+            continue
+        home, entry = live.get((store.name, pid), ("", None))
+        if entry is not None and entry.started and not _started_at(pid, entry.started):
+            home, entry = "", None
+        marker = process.env.get(MARKER, "")
+        yield AgentProcess(
+            pid=pid,
+            store=store.name,
+            native_id=(entry.native_id if entry else "") or _named(process.argv),
+            home=home,
+            cwd=(entry.cwd if entry else "") or process.cwd,
+            started_at=process.started_at,
+            busy=entry.busy if entry else None,
+            session=marker.partition(".")[0] if marker.startswith("s-") else managed_by(process.cwd),
+        )
+
+
+def _own_processes() -> Iterable[tuple[RunningProcess, int]]:
+    uid = os.getuid() if hasattr(os, "getuid") else None
+    for process in psutil.process_iter():
+        try:
+            with process.oneshot():
+                if uid is not None and process.uids().real != uid:
+                    continue
+                argv = tuple(process.cmdline())
+                if not argv or process.status() == psutil.STATUS_ZOMBIE:
+                    continue
+                yield (
+                    RunningProcess(
+                        pid=process.pid,
+                        name=process.name(),
+                        argv=argv,
+                        exe=_or_empty(process.exe),
+                        cwd=_or_empty(process.cwd),
+                        started_at=datetime.fromtimestamp(process.create_time(), UTC),
+                        env=_environment(process),
+                    ),
+                    process.ppid(),
+                )
+        except psutil.Error:
+            continue
+
+
+def _environment(process: psutil.Process) -> dict[str, str]:
+    # The marker alone: an environment holds secrets.
+    try:
+        found = process.environ().get(MARKER)
+    except psutil.Error:
+        return {}
+    return {MARKER: found} if found else {}
+
+
+def _or_empty(ask: Callable[[], str]) -> str:
+    try:
+        return ask()
+    except psutil.Error:
+        return ""
+
+
+def _started_at(pid: int, ticks: int) -> bool:
+    """Whether the process began at this tick since boot, as /proc tells it; elsewhere it is believed."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
+            fields = file.read().rpartition(b")")[2].split()
+    except OSError:
+        return not os.path.isdir("/proc/self")  # noqa: PTH112
+    return len(fields) > 19 and int(fields[19]) == ticks
+
+
+def _named(argv: tuple[str, ...]) -> str:
+    """The session's id, where the arguments name it."""
+    for index, word in enumerate(argv[1:], start=1):
+        name, _, value = word.partition("=")
+        if name not in _NAMING:
+            continue
+        told = value or (argv[index + 1] if index + 1 < len(argv) else "")
+        if len(told) >= 8 and all(letter.isalnum() or letter in "-_" for letter in told):
+            return told
+    return ""
+
+
+def _newest(sessions: list[SessionIntel]) -> list[SessionIntel]:
+    """Of copies of one session in several folders, the one that went on last."""
+    best: dict[tuple[str, str], SessionIntel] = {}
+    for intel in sessions:
+        key = (intel.store, intel.native_id or intel.path)
+        other = best.get(key)
+        if other is None or _when(intel) > _when(other):
+            best[key] = intel
+    return list(best.values())
+
+
+def _when(intel: SessionIntel) -> float:
+    return intel.last_activity.timestamp() if intel.last_activity else 0.0
+
+
+def _is_shown(agent: DetectedAgent, since: datetime) -> bool:
+    if agent.pid:
+        return True
+    intel = agent.intel
+    if not intel.first_prompt and not intel.message_count:
+        return False
+    return not intel.parent and intel.last_activity is not None and intel.last_activity >= since
+
+
+def _problem(store: SessionStore, where: str, error: Exception) -> str:
+    if not isinstance(error, (OSError, RelayError)):
+        log.error("the %s store failed on %s", store.name, where, exc_info=error)
+    return f"{store.display_name}: {where} can't be read ({type(error).__name__}: {error})"

@@ -1,0 +1,159 @@
+"""Detection with this user's accounts, repositories and cache; for the API, and without a daemon."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import trio
+from attrs import evolve, frozen
+
+from relay.core.config import Config
+from relay.core.detect import DetectedAgent, agent_view, select
+from relay.effects.detect import Detector, Scan
+from relay.effects.detect_cache import DetectCache
+from relay.errors import NotFoundError, RelayError
+from relay.providers.store_protocol import Machine
+from relay.providers.table import provider_names
+from relay.store.config_file import load_effective
+from relay.store.places import RepoPlaces, StatePlaces
+from relay.store.sessions import known_repositories
+
+DEFAULT_HOURS = 24
+LONGEST_HOURS = 24 * 366 * 5
+_WIDER = timedelta(days=30)
+"""How far back a session is looked for that was named by its id and is not among the newest."""
+
+
+@frozen(kw_only=True)
+class Surroundings:
+    """Whose machine it is.
+
+    Args:
+        places: the user's state folder; the cache lies in it.
+        config_dir: folder of the user's own relay.toml.
+        env: the environment.
+        cwd: a folder whose repository's relay.toml counts too, or None.
+    """
+
+    places: StatePlaces
+    config_dir: Path
+    env: Mapping[str, str]
+    cwd: Path | None = None
+
+
+class Discovery:
+    """Finds agents; blocking, called in a thread. `clock` gives the present instant."""
+
+    def __init__(
+        self, surroundings: Surroundings, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
+        self._around = surroundings
+        self._clock = clock
+        cache = DetectCache(surroundings.places.root / "detected.json")
+        self.detector = Detector(self.machine, labels=self._labels, cache=cache, clock=clock)
+
+    def scan(self, hours: int = DEFAULT_HOURS) -> Scan:
+        """The agents with activity in these hours, and those that run."""
+        return self.detector.scan(self._clock() - timedelta(hours=min(hours, LONGEST_HOURS)))
+
+    def named(self, wanted: str, hours: int = DEFAULT_HOURS) -> DetectedAgent:
+        """The agent that is named, as `relay.core.detect.select` does; by an id, also an older one.
+
+        Raises:
+            NotFoundError, ConflictError: none fits, or more than one.
+        """
+        path = Path(wanted).expanduser()
+        name = str(path.absolute()) if path.suffix and path.exists() else wanted
+        try:
+            return select(self.scan(hours).agents, name)
+        except NotFoundError:
+            if wanted == "latest":
+                raise
+        return select(self.detector.scan(self._clock() - _WIDER).agents, name)
+
+    def machine(self) -> Machine:
+        """Where stores are looked for."""
+        accounts: dict[str, dict[str, None]] = {}
+        for provider, home in self._labels():
+            accounts.setdefault(provider, {})[home] = None
+        folders = [str(repo.root) for repo in self._repositories()]
+        if self._around.cwd is not None:
+            folders.append(str(self._around.cwd))
+        env = self._around.env
+        return Machine(
+            env=env,
+            home=env.get("HOME") or str(Path("~").expanduser()),
+            platform=sys.platform,
+            accounts={provider: tuple(homes) for provider, homes in accounts.items()},
+            folders=tuple(dict.fromkeys(folders)),
+        )
+
+    def _labels(self) -> dict[tuple[str, str], str]:
+        """(provider, folder) -> label, of every account that a relay.toml of the user's names."""
+        labels: dict[tuple[str, str], str] = {}
+        for config in self._configs():
+            for settings in config.providers:
+                for account in settings.accounts:
+                    if account.config_dir:
+                        home = str(Path(account.config_dir).expanduser())
+                        labels.setdefault((settings.name, home), account.label)
+        for provider in provider_names():
+            folder = self._around.places.accounts / provider
+            if folder.is_dir():
+                for own in sorted(folder.iterdir()):
+                    labels.setdefault((provider, str(own)), own.name)
+        return labels
+
+    def _configs(self) -> list[Config]:
+        configs = []
+        roots = [None, *(repo.root for repo in self._repositories()), self._around.cwd]
+        for root in dict.fromkeys(roots):
+            try:
+                configs.append(load_effective(root, self._around.config_dir, known=provider_names()).config)
+            except RelayError:
+                # Said by every command that needs this configuration; here it only names folders.
+                continue
+        return configs
+
+    def _repositories(self) -> list[RepoPlaces]:
+        try:
+            return list(known_repositories(self._around.places))
+        except RelayError:
+            return []
+
+
+def scan_view(finder: Discovery, hours: int) -> dict[str, Any]:
+    """The agents of these hours as JSON, with what could not be looked at."""
+    scan = finder.scan(hours)
+    return {
+        "agents": [agent_view(agent) for agent in scan.agents],
+        "problems": list(scan.problems),
+        "sinceHours": hours,
+    }
+
+
+def full_view(finder: Discovery, wanted: str, hours: int) -> dict[str, Any]:
+    """One agent in full as JSON."""
+    agent = finder.named(wanted, hours)
+    if agent.intel.native_id:
+        agent = evolve(agent, intel=finder.detector.read(agent).intel())
+    return agent_view(agent, full=True)
+
+
+class DetectReader:
+    """Implements the API's `AgentReader`; one scan at a time, in a thread."""
+
+    def __init__(self, finder: Discovery) -> None:
+        self.finder = finder
+
+    async def agents(self, hours: int) -> Mapping[str, Any]:
+        """The agents of these hours."""
+        return await trio.to_thread.run_sync(scan_view, self.finder, hours)
+
+    async def agent(self, wanted: str, hours: int) -> Mapping[str, Any]:
+        """One agent in full."""
+        return await trio.to_thread.run_sync(full_view, self.finder, wanted, hours)
