@@ -37,7 +37,8 @@ from relay.api.starting import policy_of
 from relay.api.stream import EventStream
 from relay.core.wire import to_wire
 from relay.effects.clock import WallClock
-from relay.effects.discovery import DetectReader, Discovery, Surroundings
+from relay.effects.detect_reader import DetectReader
+from relay.effects.discovery import Discovery, Surroundings
 from relay.effects.do_journal import next_number
 from relay.effects.machine import Machine
 from relay.effects.port import EffectsPort
@@ -201,7 +202,7 @@ class Daemon:
             clock=self._clock,
             work=GitWork(),
             machine=Machine(world),
-            agents=DetectReader(self._discovery(world)),
+            agents=DetectReader(self._discovery(world), self._key, self._clock),
             provider_names=provider_names(),
             config_dir=self._config_dir,
             stop=self._ending.set,

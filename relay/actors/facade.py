@@ -15,7 +15,9 @@ from relay.actors.messages import Answered
 from relay.actors.runtime import Runtime
 from relay.core.commands import Accepted, Answer, Command, Refused
 from relay.core.effects import JournalEntry
+from relay.core.facts import SessionFacts
 from relay.core.record import Options
+from relay.core.wire import to_wire
 
 
 class Facade:
@@ -46,9 +48,14 @@ class Facade:
             event.set()
 
     async def create(
-        self, sid: str, repository: str, options: Options, policy: Mapping[str, Any]
+        self,
+        sid: str,
+        repository: str,
+        options: Options,
+        policy: Mapping[str, Any],
+        facts: SessionFacts | None = None,
     ) -> Mapping[str, Any]:
-        """Begin a session; returns once it is saved."""
+        """Begin a session; returns once it is saved. `facts`: what is known of work that is adopted."""
         return await self._ask(
             lambda correlation: messages.CreateSession(
                 correlation=correlation,
@@ -57,6 +64,7 @@ class Facade:
                 options=options,
                 policy=policy,
                 at=self._clock(),
+                facts=None if facts is None else to_wire(facts),
             ),
             deadline=max(self._deadline, 120.0),
         )

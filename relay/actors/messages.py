@@ -23,7 +23,7 @@ from relay.core.record import Options, SessionRecord
 
 @frozen(kw_only=True)
 class CreateSession:
-    """To the root: begin a session. -> Answered."""
+    """To the root: begin a session. -> Answered. `facts`: `SessionFacts` on the wire, of adopted work."""
 
     correlation: str
     sid: str
@@ -31,6 +31,7 @@ class CreateSession:
     options: Options
     policy: Mapping[str, Any]
     at: datetime
+    facts: Mapping[str, Any] | None = None
 
 
 @frozen(kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, get_args
 
@@ -24,6 +25,7 @@ from relay.actors.messages import (
     SessionChanged,
 )
 from relay.core import asks, effects, reports
+from relay.core.adoption import known_before, words_for
 from relay.core.commands import Accepted, Pending, Refused
 from relay.core.facts import SessionFacts
 from relay.core.fsm import State
@@ -62,7 +64,11 @@ class SessionActor(RelayActor):
         """A new session: first a place to work."""
         self._creating = message
         prepare = effects.PrepareWorktree(
-            key="worktree", sid=message.sid, repository=message.repository, options=message.options
+            key="worktree",
+            sid=message.sid,
+            repository=message.repository,
+            options=message.options,
+            facts=message.facts,
         )
         self.want(prepare)
 
@@ -82,9 +88,10 @@ class SessionActor(RelayActor):
             state=State.ENVELOPE_BUILT,
             base_commit=report.base_commit,
             notes=report.notes,
+            replies=words_for(asked.options.adopted, report.worktree),
         )
         goal = DEFAULT.redact(asked.options.goal).text
-        facts = SessionFacts.for_goal(goal, worktree=report.worktree)
+        facts = known_before(_facts(asked.facts), goal, report.worktree)
         self._rules = Session(record, facts, from_wire(asked.policy, SessionPolicy))
         begun = effects.JournalEntry(
             repository=record.repository,
@@ -298,3 +305,7 @@ class SessionActor(RelayActor):
         if self._adapter is not None:
             self.send(self._adapter, ActorExitRequest())
             self._adapter = None
+
+
+def _facts(wire: Mapping[str, Any] | None) -> SessionFacts | None:
+    return None if wire is None else from_wire(wire, SessionFacts)

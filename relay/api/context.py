@@ -12,7 +12,8 @@ from attrs import frozen
 from relay.actors.facade import Facade
 from relay.api.auth import Gatekeeper
 from relay.api.stream import EventStream
-from relay.core.record import SessionRecord
+from relay.core.facts import SessionFacts
+from relay.core.record import Adopted, SessionRecord
 from relay.store.places import StatePlaces
 
 
@@ -33,6 +34,34 @@ class ProviderReader(Protocol):
         """`{name, displayName, program, installed, version, enabled, accounts}` each."""
 
 
+class Adoption(Protocol):
+    """Work that was adopted; see `relay.effects.adopt.Adoption`."""
+
+    @property
+    def view(self) -> Mapping[str, Any]:
+        """`{id, provider, path, contractPath, markdown, hfsScore, notes}`."""
+
+    @property
+    def folder(self) -> str:
+        """Where the agent worked, absolute."""
+
+    @property
+    def goal(self) -> str:
+        """What the user asked for."""
+
+    @property
+    def facts(self) -> SessionFacts:
+        """What is known of the work."""
+
+    @property
+    def adopted(self) -> Adopted:
+        """For a session's options."""
+
+    @property
+    def used_up(self) -> bool:
+        """The agent's login met a limit that has not passed."""
+
+
 class AgentReader(Protocol):
     """Finds the agents on this machine; provided by the daemon."""
 
@@ -41,6 +70,13 @@ class AgentReader(Protocol):
 
     async def agent(self, wanted: str, hours: int) -> Mapping[str, Any]:
         """One agent in full. Raises NotFoundError, ConflictError."""
+
+    async def adopt(self, wanted: str, **order: Any) -> Adoption:
+        """Write the brief of an agent's work; `order` by the names of `relay.api.requests.AdoptRequest`.
+
+        Raises:
+            NotFoundError, ConflictError, NoRepositoryError, TimedOutError: it cannot be adopted.
+        """
 
 
 @frozen(kw_only=True)

@@ -94,5 +94,35 @@ class IsolateRequest:
 
 
 @frozen(kw_only=True)
+class AdoptRequest:
+    """Take over the work of a detected agent.
+
+    Args:
+        id: an id, an unambiguous beginning of it, a transcript's path, or "latest".
+        target: who goes on, "provider" or "provider/account"; "" for the agent's own login, or the next one
+            of the chain when that is used up.
+        start: begin a session on it; else only brief and contract are written.
+        mode: "continue", "brief" (take note and wait) or "ask" (ask first).
+        preset: "short", "normal" or "full": how long the brief may be.
+        pause: end the agent first, if it runs.
+        dry_run: write nothing, end nothing, begin nothing.
+        since_hours: how far back it is looked for.
+        verify, allow, model: as in `RunRequest`.
+    """
+
+    id: str
+    target: str = ""
+    start: bool = False
+    mode: str = "continue"
+    preset: str = "normal"
+    pause: bool = False
+    dry_run: bool = False
+    since_hours: int = 24
+    verify: tuple[str, ...] | None = None
+    allow: str = ""
+    model: str = ""
+
+
+@frozen(kw_only=True)
 class Nothing:
     """An empty body."""

@@ -38,8 +38,39 @@ def detect() -> None:
 @detect.command("list")
 @since_option
 @click.option("--all", "everything", is_flag=True, help="Also the sessions that Relay runs itself.")
-def listed(hours: int, everything: bool) -> None:
-    """Every agent session of the last hours, those that run first."""
+@click.option("--adopt", default="", metavar="ID", help="Take the work of this one over (or: latest).")
+@click.option("--start", is_flag=True, help="Begin a session on it, and follow it.")
+@click.option("--target", default="", metavar="NAME[/ACCOUNT]", help="Who goes on.")
+@click.option(
+    "--mode",
+    type=click.Choice(["continue", "brief", "ask"]),
+    default="continue",
+    help="Go on with it, take note of it and wait, or ask first.",
+)
+@click.option(
+    "--preset",
+    type=click.Choice(["short", "normal", "full"]),
+    default="normal",
+    help="How long the brief may be: about 3 000, 6 000 or 20 000 tokens.",
+)
+@click.option("--pause", is_flag=True, help="End the agent first, if it runs.")
+@click.option("--dry-run", is_flag=True, help="Print the brief; write, end and begin nothing.")
+@click.option("--verify", multiple=True, metavar="CMD", help="A command that has to pass; may be repeated.")
+@click.option("--allow", type=click.Choice(["ask", "edits", "all"]), help="What agents may do unasked.")
+@click.option("--model", default="", metavar="NAME", help="The model, by its name for the agent.")
+@click.option("--detach", is_flag=True, help="With --start: leave the session to itself.")
+def listed(hours: int, everything: bool, adopt: str, **how: Any) -> None:
+    """Every agent session of the last hours, those that run first; or take one over with --adopt.
+
+    ID is an id, an unambiguous beginning of it, the path of a transcript, or "latest".
+    """
+    if adopt:
+        from relay.cli.adopt import adopt as take_over
+
+        click.get_current_context().exit(take_over(adopt, hours, **how))
+    unused = [name for name in ("start", "target", "pause", "dry_run", "verify", "detach") if how[name]]
+    if unused:
+        raise click.UsageError(f"--{unused[0].replace('_', '-')} goes with --adopt ID")
     found = _ask("/api/detect", hours)
     agents = [agent for agent in found["agents"] if everything or not agent["managedBy"]]
     if settings().as_json:

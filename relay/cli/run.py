@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -79,18 +79,29 @@ def run(task: str, cwd: Path, yes: bool, no_ui: bool, detach: bool, worktree: bo
             click.echo(sid if chosen_settings.quiet else f"session {sid} is under way")
             say(f"follow it: relay attach {sid}")
         return
+    click.get_current_context().exit(follow_session(client, sid, made.get("notes") or [], ask=not no_ui))
+
+
+def follow_session(client: Client, sid: str, notes: Sequence[object] = (), *, ask: bool = True) -> int:
+    """Follow a session that has just begun to its end; the exit code.
+
+    Args:
+        notes: what was said when it was begun.
+        ask: permission requests are answered here.
+    """
+    chosen_settings = settings()
     follower = Follower(settings=chosen_settings, client=client, sid=sid)
     printer = Printer(chosen_settings, terminal_style(chosen_settings))
 
     def before() -> None:
         say(f"session {sid}")
         told = follower.look().get("notes") or []
-        for note in made.get("notes") or []:
+        for note in notes:
             # The others are the session's own and come with its first event.
             if note not in told:
                 say(f"note: {one_line(str(note))}")
 
-    click.get_current_context().exit(_watch(follower, printer, before, ask=not no_ui))
+    return _watch(follower, printer, before, ask=ask)
 
 
 @command("attach")

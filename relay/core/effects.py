@@ -29,12 +29,17 @@ class WriteLine:
 
 @frozen(kw_only=True)
 class PrepareWorktree:
-    """Look at the repository and make the session's worktree. -> WorktreePrepared."""
+    """Look at the repository and make the session's worktree. -> WorktreePrepared.
+
+    Args:
+        facts: what is known already of work that is adopted: `SessionFacts` on the wire.
+    """
 
     key: str
     sid: str
     repository: str
     options: Options
+    facts: Mapping[str, Any] | None = None
 
 
 @frozen(kw_only=True)
@@ -63,6 +68,8 @@ class Opening:
         contract_id: verify this contract and tell its brief instead.
         resume_native: try the provider's own resume of this native session first.
         resume_from: the target whose session that is.
+        resume_home: the folder that it lies in, where that is not `resume_from`'s own; "" otherwise.
+        resume_cwd: the folder that it worked in, where that is not the session's worktree; "" otherwise.
         postscript: user messages that no agent has received yet.
     """
 
@@ -70,6 +77,8 @@ class Opening:
     contract_id: str = ""
     resume_native: str = ""
     resume_from: Target | None = None
+    resume_home: str = ""
+    resume_cwd: str = ""
     postscript: tuple[str, ...] = ()
 
 

@@ -26,13 +26,13 @@ def contract_for(
     record: SessionRecord, facts: SessionFacts, snapshot: SnapshotTaken, at: datetime
 ) -> Contract:
     """The continuation contract of the handoff under way."""
-    run = record.run
+    run, adopted = record.run, record.options.adopted
     here = Circumstances(
         contract_id=contract_id_for(record, snapshot.commit),
         session_id=record.sid,
         task_id=record.options.task_id or record.sid,
         created=at,
-        from_target=str(run.target) if run else "",
+        from_target=str(run.target) if run else adopted.store if adopted else "",
         reason=record.reason,
         snapshot_commit=snapshot.commit,
         files=tuple(
@@ -52,10 +52,13 @@ def opening_for(record: SessionRecord) -> Opening:
     run = record.run
     before = record.runs[-2] if len(record.runs) > 1 else None
     native = run.native_id if run and run.native_resume else ""
+    adopted = record.options.adopted if before is None and native else None
     return Opening(
         text=record.options.goal,
         contract_id=record.contract_id,
         resume_native=native,
-        resume_from=before.target if before and native else None,
+        resume_from=before.target if before and native else adopted.target if adopted else None,
+        resume_home=adopted.home if adopted else "",
+        resume_cwd=adopted.cwd if adopted else "",
         postscript=record.replies[: run.told] if run else (),
     )

@@ -7,6 +7,7 @@ Everything a restarted daemon needs stands here or can be read from the run fold
 from __future__ import annotations
 
 from datetime import datetime
+from enum import StrEnum
 
 from attrs import frozen
 
@@ -14,6 +15,42 @@ from relay.core.chain import Target
 from relay.core.fsm import TERMINAL, State
 
 FORMAT_VERSION = 1
+
+
+class AdoptMode(StrEnum):
+    """What the first agent does with work that was adopted."""
+
+    CONTINUE = "continue"
+    """Go on with it."""
+    BRIEF = "brief"
+    """Take note of it and wait for the user's word."""
+    ASK = "ask"
+    """Ask what is unclear before anything is changed."""
+
+
+@frozen(kw_only=True)
+class Adopted:
+    """The agent session, not of Relay's, that a session goes on from.
+
+    Args:
+        store: where it was found.
+        native_id: its own id.
+        target: whose login it was, if Relay knows the provider.
+        home: the store's folder, absolute.
+        cwd: the folder it worked in, absolute.
+        resume: may be resumed natively, when the first agent is of the same provider.
+        mode: what the first agent does.
+        brief_chars: most characters of the first brief; None for the default.
+    """
+
+    store: str
+    native_id: str
+    target: Target | None
+    home: str
+    cwd: str
+    resume: bool = False
+    mode: AdoptMode = AdoptMode.CONTINUE
+    brief_chars: int | None = None
 
 
 @frozen(kw_only=True)
@@ -35,6 +72,7 @@ class Options:
         heartbeat: seconds until a started agent must have shown a sign of life.
         max_file_mb: larger files stay out of snapshots.
         task_id: the user's or pipeline's name for the task.
+        adopted: the session of somebody else's that this one goes on from.
     """
 
     goal: str
@@ -51,6 +89,7 @@ class Options:
     heartbeat: float = 120.0
     max_file_mb: int = 50
     task_id: str = ""
+    adopted: Adopted | None = None
 
 
 @frozen(kw_only=True)

@@ -23,7 +23,8 @@ OVER = "over"
 
 def begun_data(record: SessionRecord) -> dict[str, Any]:
     """What the log says of a session's beginning."""
-    return {
+    adopted = record.options.adopted
+    begun: dict[str, Any] = {
         "goal": DEFAULT.redact(record.options.goal).text,
         "chain": [str(target) for target in record.options.chain],
         "branch": record.branch,
@@ -31,6 +32,9 @@ def begun_data(record: SessionRecord) -> dict[str, Any]:
         "base": record.base_commit,
         "notes": list(record.notes),
     }
+    if adopted is not None:
+        begun["adopted"] = {"from": adopted.store, "nativeId": adopted.native_id, "folder": adopted.cwd}
+    return begun
 
 
 class SessionBase(ABC):

@@ -5,9 +5,12 @@ from __future__ import annotations
 import zlib
 from datetime import datetime
 
+from attrs import evolve
+
 from relay.core import asks, effects, reports
 from relay.core.events import FailureClass, TaskStatus, TurnEnded, Verdict
 from relay.core.fsm import State, Trigger
+from relay.core.record import AdoptMode
 from relay.core.retry import AskUser, HandOff, Retry, Wait, decide
 from relay.core.session_live import Outputs
 from relay.core.session_steps import SessionSteps
@@ -28,6 +31,14 @@ class SessionEnds(SessionSteps):
         outputs: Outputs = [asks.NoteSuccess(target=self._target(), at=at)]
         record = self.record
         self._change(attempts=0, refused=False)
+        adopted = record.options.adopted
+        if adopted is not None and adopted.mode is not AdoptMode.CONTINUE:
+            # Once it has waited, it goes on like any other.
+            heard = evolve(adopted, mode=AdoptMode.CONTINUE)
+            self._change(options=evolve(record.options, adopted=heard))
+            self._acted()
+            wait = "the agent has read the brief and waits for your word: `relay reply`"
+            return [*outputs, *self._hand_off(wait, at, hold=True, prefer=self._target())]
         if record.options.verify:
             return [*outputs, *self._verify()]
         self._acted()

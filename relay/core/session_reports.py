@@ -23,7 +23,13 @@ class SessionReports(SessionTurns):
     """See the module."""
 
     def opened(self, at: datetime) -> Outputs:
-        """A new session whose worktree stands: save it and look for its first agent."""
+        """A new session whose worktree stands: save it and look for its first agent.
+
+        Of work that is adopted, a contract is written first.
+        """
+        if self.record.options.adopted is not None:
+            self._change(state=State.SNAPSHOTTED)
+            return self._move(self.record, (Step.SEAL_CONTRACT,), Trigger.SNAPSHOT_TAKEN)
         return self._move(self.record, (Step.CHOOSE_TARGET,), Trigger.WAKE)
 
     def recovered(self, places: effects.LastPlaces, at: datetime, unlogged: tuple[str, ...] = ()) -> Outputs:
@@ -115,6 +121,8 @@ class SessionReports(SessionTurns):
         run = Run(number=before.number + 1 if before else 1, target=report.target, told=len(record.replies))
         if before and before.target.provider == run.target.provider and before.native_id and not record.fresh:
             run = evolve(run, native_resume=True, native_id=before.native_id)
+        elif before is None and (native := self._adopted_native(run)):
+            run = evolve(run, native_resume=True, native_id=native)
         handed = before is not None and before.target != run.target
         return self._fire(
             Trigger.TARGET_CHOSEN,
@@ -128,6 +136,13 @@ class SessionReports(SessionTurns):
             wake_at=None,
             wait_reason="",
         )
+
+    def _adopted_native(self, run: Run) -> str:
+        """The adopted session's own id, when the first agent can resume it."""
+        adopted = self.record.options.adopted
+        if adopted is None or not adopted.resume or adopted.target is None or self.record.fresh:
+            return ""
+        return adopted.native_id if adopted.target.provider == run.target.provider else ""
 
     def _started(self, report: reports.ChildStarted) -> Outputs:
         run = self.record.run

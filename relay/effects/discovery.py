@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import trio
 from attrs import evolve, frozen
 
 from relay.core.config import Config
@@ -142,18 +141,3 @@ def full_view(finder: Discovery, wanted: str, hours: int) -> dict[str, Any]:
     if agent.intel.native_id:
         agent = evolve(agent, intel=finder.detector.read(agent).intel())
     return agent_view(agent, full=True)
-
-
-class DetectReader:
-    """Implements the API's `AgentReader`; one scan at a time, in a thread."""
-
-    def __init__(self, finder: Discovery) -> None:
-        self.finder = finder
-
-    async def agents(self, hours: int) -> Mapping[str, Any]:
-        """The agents of these hours."""
-        return await trio.to_thread.run_sync(scan_view, self.finder, hours)
-
-    async def agent(self, wanted: str, hours: int) -> Mapping[str, Any]:
-        """One agent in full."""
-        return await trio.to_thread.run_sync(full_view, self.finder, wanted, hours)

@@ -11,12 +11,12 @@ from pathlib import Path
 import trio
 
 from relay.core import effects, reports
+from relay.core.adoption import known_before
 from relay.core.events import Place
-from relay.core.facts import SessionFacts
 from relay.core.record import FORMAT_VERSION, SessionRecord
 from relay.core.redact import DEFAULT
 from relay.core.wire import event_from_wire, to_wire
-from relay.effects import processes, repository, stop, worktree
+from relay.effects import adopted_file, processes, repository, stop, worktree
 from relay.effects.do_children import run_folder
 from relay.effects.world import World, marker
 from relay.errors import NoRepositoryError, RelayError
@@ -45,6 +45,8 @@ async def prepare_worktree(
     await trio.to_thread.run_sync(places.ensure)
     await ready(str(root))
     await trio.to_thread.run_sync(places.ensure_session, effect.sid)
+    if effect.facts is not None:
+        await trio.to_thread.run_sync(adopted_file.keep, places, effect.sid, effect.facts)
     await trio.to_thread.run_sync(remember_repository, world.places, str(root))
     if found is None or effect.options.in_place:
         note = "works in place" if found else "works in place, without a repository: there are no snapshots"
@@ -68,6 +70,7 @@ async def prepare_worktree(
         )
     except Exception:
         with suppress(OSError):
+            await trio.to_thread.run_sync(adopted_file.forget, places, effect.sid)
             await trio.Path(places.session(effect.sid)).rmdir()
         raise
     return reports.WorktreePrepared(
@@ -98,7 +101,8 @@ async def load_session(world: World, effect: effects.LoadSession) -> reports.Ses
 def _load(world: World, effect: effects.LoadSession) -> reports.SessionLoaded:
     places = RepoPlaces(root=Path(effect.repository))
     record, note = read_record(places, effect.sid)
-    facts = SessionFacts.for_goal(DEFAULT.redact(record.options.goal).text, worktree=record.worktree)
+    known = adopted_file.kept(places, effect.sid) if record.options.adopted else None
+    facts = known_before(known, DEFAULT.redact(record.options.goal).text, record.worktree)
     last: dict[tuple[int, str], Place] = {}
     begun, logged_state = False, ""
     for entry in audit_read.entries(places.audit, session=effect.sid):
@@ -113,14 +117,14 @@ def _load(world: World, effect: effects.LoadSession) -> reports.SessionLoaded:
             facts.fold(seen)
             last[(seen.place.run, seen.place.stream)] = seen.place
     run = record.run.number if record.run else 0
-    known = effects.LastPlaces(places=tuple(place for (number, _), place in last.items() if number == run))
+    followed = effects.LastPlaces(places=tuple(place for (number, _), place in last.items() if number == run))
     unlogged = (*(() if begun else ("session",)), *(() if logged_state == record.state else ("fsm",)))
     return reports.SessionLoaded(
         key=effect.key,
         at=world.clock(),
         record=record,
         facts=facts,
-        places=known,
+        places=followed,
         note=note,
         unlogged=unlogged,
     )

@@ -60,10 +60,13 @@ async def take_snapshot(world: World, effect: effects.TakeSnapshot) -> reports.S
 
 async def seal_contract(world: World, effect: effects.SealContract) -> reports.ContractSealed:
     """Render the Markdown, bind it into the JSON, sign, write both."""
-    folder = RepoPlaces(root=Path(effect.record.repository)).session(effect.record.sid)
+    record = effect.record
+    folder = RepoPlaces(root=Path(record.repository)).session(record.sid)
+    adopted = record.options.adopted
+    budget = adopted.brief_chars if adopted and not record.runs else None
 
     def seal() -> str:
-        markdown = render(effect.contract)
+        markdown = render(effect.contract, budget_chars=budget)
         signed = sign(effect.contract, markdown.encode(), world.signing_key)
         contracts.write(folder, signed, markdown)
         return signed.contract_id

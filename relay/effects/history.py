@@ -122,6 +122,15 @@ async def session_diff(root: Path, sid: str, base: str, worktree: Path, *, limit
     return await _read(root, lambda repo: _diff(_find(repo, base), _tip(repo, sid), limit))
 
 
+async def diff_uncommitted(root: Path) -> Diff:
+    """What is not committed in a checkout, without the patch.
+
+    Raises:
+        GitError: as `diff`.
+    """
+    return await _read(root, lambda repo: _worktree_diff(repo, repo.head.peel(pygit2.Commit), 0))
+
+
 async def session_commits(root: Path, sid: str, base: str, *, limit: int = 1000) -> tuple[Commit, ...]:
     """The commits of the session's branch (or of what was kept of it) since `base`, newest first.
 

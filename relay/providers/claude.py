@@ -123,6 +123,14 @@ class Claude:
             never=(".credentials.json", ".claude.json", ".key", "*.key", ".lock"),
         )
 
+    def resume_place(self, path: str, cwd: str) -> str | None:
+        """Under the folder of the new working folder; None when its name holds a hash that we don't know."""
+        parts = path.split("/")
+        slug = slug_of(cwd)
+        if parts[0] != "projects" or len(parts) < 3:
+            return path
+        return None if slug.endswith("*") else "/".join(("projects", slug, *parts[2:]))
+
 
 def slug_of(cwd: str) -> str:
     """The pattern of the folder name that Claude Code gives a working folder; it cannot be turned back.

@@ -95,6 +95,10 @@ class Codex:
             never=("auth.json", "config.toml", ".credentials.json"),
         )
 
+    def resume_place(self, path: str, cwd: str) -> str | None:
+        """Where it was: a rollout's place does not tell the working folder, which goes with the resume."""
+        return path
+
 
 def _is_exec(request: LaunchRequest) -> bool:
     return request.args[:1] == ("exec",)

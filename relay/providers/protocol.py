@@ -175,3 +175,14 @@ class Provider(Protocol):
 
     def resume_files(self, native_id: str, cwd: str) -> ResumeFiles | None:
         """Files of a native session, or None when it cannot be resumed under another account."""
+
+    def resume_place(self, path: str, cwd: str) -> str | None:
+        """Where one of those files belongs for a session that goes on in another working folder.
+
+        Args:
+            path: relative to the account's configuration folder.
+            cwd: the folder it goes on in, absolute.
+
+        Returns:
+            A path relative to the configuration folder; None when that cannot be told.
+        """

@@ -130,6 +130,10 @@ class Scripted:
         """None: its session is in its memory alone."""
         return None
 
+    def resume_place(self, path: str, cwd: str) -> str | None:
+        """None, as above."""
+        return None
+
 
 class ScriptedDialogue:
     """The state of one conversation with the agent; see `relay.providers.protocol.Dialogue`."""

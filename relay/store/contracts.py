@@ -12,8 +12,9 @@ from relay.core.contract import MAX_BYTES, BriefMismatchError, Contract, dump, v
 from relay.errors import IntegrityError, NewerFormatError, NotFoundError
 from relay.store.atomic import OPS, FileOps, read, replace
 
-MARKDOWN = "envelope.md"
-JSON = "envelope.json"
+STEM = "envelope"
+MARKDOWN = f"{STEM}.md"
+JSON = f"{STEM}.json"
 
 
 class PairIncompleteError(IntegrityError):
@@ -22,22 +23,23 @@ class PairIncompleteError(IntegrityError):
     code = "pair_incomplete"
 
 
-def write(folder: Path, contract: Contract, markdown: str, *, ops: FileOps = OPS) -> None:
+def write(folder: Path, contract: Contract, markdown: str, *, stem: str = STEM, ops: FileOps = OPS) -> None:
     """Write the pair, the Markdown first; a crash between the two leaves a pair that does not verify.
 
     Args:
-        folder: the session's folder.
+        folder: the session's folder, or that of adopted work.
         contract: signed for this Markdown.
+        stem: what both files are called, but for their endings.
 
     Raises:
         StoreError, DiskFullError: it could not be written; the files that were there are whole.
     """
-    replace(folder / MARKDOWN, markdown.encode(), ops=ops)
-    replace(folder / JSON, dump(contract), ops=ops)
+    replace(folder / f"{stem}.md", markdown.encode(), ops=ops)
+    replace(folder / f"{stem}.json", dump(contract), ops=ops)
 
 
 def load_verified(
-    folder: Path, key: bytes, *, session_id: str | None, ops: FileOps = OPS
+    folder: Path, key: bytes, *, session_id: str | None, stem: str = STEM, ops: FileOps = OPS
 ) -> tuple[Contract, str]:
     """The contract and its Markdown, if both are what Relay wrote for this session.
 
@@ -51,28 +53,29 @@ def load_verified(
         NewerFormatError: a newer Relay wrote it.
         StoreError: one of them cannot be read, is a link, or is larger than a contract can be.
     """
-    data = read(folder / JSON, limit=MAX_BYTES, ops=ops)
-    markdown = read(folder / MARKDOWN, limit=MAX_BYTES, ops=ops)
+    json_file, markdown_file = folder / f"{stem}.json", folder / f"{stem}.md"
+    data = read(json_file, limit=MAX_BYTES, ops=ops)
+    markdown = read(markdown_file, limit=MAX_BYTES, ops=ops)
     if data is None and markdown is None:
         raise NotFoundError(
             f"there is no contract in {folder}", hint="one is written when a session is handed over"
         )
     if data is None or markdown is None:
-        raise PairIncompleteError(f"{folder / (JSON if data is None else MARKDOWN)} is missing", hint=_ANEW)
+        raise PairIncompleteError(f"{json_file if data is None else markdown_file} is missing", hint=_ANEW)
     try:
         contract = verify(data, markdown, key, session_id=session_id)
     except BriefMismatchError as error:
         named = contract_named(markdown.decode("utf-8", "replace"))
         if named and named != error.contract.contract_id:
             raise PairIncompleteError(
-                f"{folder / MARKDOWN} is of contract {named}, and {JSON} of {error.contract.contract_id}",
+                f"{markdown_file} is of contract {named}, {json_file.name} of {error.contract.contract_id}",
                 hint=_ANEW,
             ) from error
-        raise IntegrityError(f"{folder / MARKDOWN}: {error.message}", hint=error.hint) from error
+        raise IntegrityError(f"{markdown_file}: {error.message}", hint=error.hint) from error
     except NewerFormatError as error:
-        raise NewerFormatError(f"{folder / JSON}: {error.message}", hint=error.hint) from error
+        raise NewerFormatError(f"{json_file}: {error.message}", hint=error.hint) from error
     except IntegrityError as error:
-        raise IntegrityError(f"{folder / JSON}: {error.message}", hint=error.hint) from error
+        raise IntegrityError(f"{json_file}: {error.message}", hint=error.hint) from error
     return contract, markdown.decode()
 
 

@@ -192,5 +192,6 @@ def test_groups_say_which_command_is_their_default() -> None:
         "circuit": "list",
         "contract": "show",
         "daemon": "run",
+        "detect": "list",
         "providers": "list",
     }

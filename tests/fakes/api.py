@@ -20,7 +20,7 @@ from relay.actors import messages
 from relay.actors.facade import Facade
 from relay.api.app import create_app
 from relay.api.auth import Gatekeeper
-from relay.api.context import ApiContext
+from relay.api.context import Adoption, ApiContext
 from relay.api.stream import EventStream
 from relay.core.chain import Target
 from relay.core.commands import Accepted, Answer, Refused
@@ -121,6 +121,9 @@ class FakeAgents:
         return {"agents": [], "problems": [], "sinceHours": hours}
 
     async def agent(self, wanted: str, hours: int) -> Mapping[str, Any]:
+        raise NotFoundError(f"no agent session {wanted!r} was found")
+
+    async def adopt(self, wanted: str, **order: Any) -> Adoption:
         raise NotFoundError(f"no agent session {wanted!r} was found")
 
 
