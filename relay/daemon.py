@@ -89,7 +89,9 @@ def run(port: int | None = None, *, while_busy: bool = False, quiet: bool = Fals
             wanted = load_effective(None, config_dir).config.relay.server_port
         bound = _bind(wanted, any_other=port is None and while_busy)
         try:
-            daemon = Daemon(places, config_dir, bound, while_busy=while_busy)
+            detect = load_effective(None, config_dir).config.detect
+            ambient = detect.interval_seconds if detect.ambient else 0.0
+            daemon = Daemon(places, config_dir, bound, while_busy=while_busy, ambient_seconds=ambient)
             lock.note({"pid": os.getpid(), "port": daemon.port})
             return trio.run(daemon.serve, quiet)
         finally:
@@ -105,15 +107,23 @@ class Daemon:
         config_dir: folder of the user's own relay.toml.
         bound: the listening socket.
         while_busy: end when nothing is under way.
+        ambient_seconds: how often new agent sessions are looked for; 0: never.
     """
 
     def __init__(
-        self, places: StatePlaces, config_dir: Path, bound: socket.socket, *, while_busy: bool
+        self,
+        places: StatePlaces,
+        config_dir: Path,
+        bound: socket.socket,
+        *,
+        while_busy: bool,
+        ambient_seconds: float = 0.0,
     ) -> None:
         self._places = places
         self._config_dir = config_dir
         self._bound = bound
         self._while_busy = while_busy
+        self._ambient_seconds = ambient_seconds
         self._failure = ""
         self._ending = trio.Event()
         self.port: int = bound.getsockname()[1]
@@ -137,6 +147,7 @@ class Daemon:
                 publish=self._stream.publish,
                 end=self._fail,
                 watch=watch,
+                discovery=self._discovery(),
             )
             async with trio.open_nursery() as work:
                 runtime_tell: list[Callable[[object, object], None]] = []
@@ -144,7 +155,8 @@ class Daemon:
                 runtime = Runtime(port.perform, self.facade.deliver)
                 runtime_tell.append(runtime.tell)
                 self.facade.bind(runtime)
-                runtime.begin(self._clock(), await trio.to_thread.run_sync(self._policies))
+                policies = await trio.to_thread.run_sync(self._policies)
+                runtime.begin(self._clock(), policies, ambient_seconds=self._ambient_seconds)
                 await self._http(world, quiet)
                 work.cancel_scope.cancel()
             port.close()
@@ -202,14 +214,14 @@ class Daemon:
             clock=self._clock,
             work=GitWork(),
             machine=Machine(world),
-            agents=DetectReader(self._discovery(world), self._key, self._clock),
+            agents=DetectReader(world.discovery or self._discovery(), self._key, self._clock),
             provider_names=provider_names(),
             config_dir=self._config_dir,
             stop=self._ending.set,
         )
 
-    def _discovery(self, world: World) -> Discovery:
-        around = Surroundings(places=self._places, config_dir=self._config_dir, env=world.env)
+    def _discovery(self) -> Discovery:
+        around = Surroundings(places=self._places, config_dir=self._config_dir, env=dict(os.environ))
         return Discovery(around, self._clock)
 
     def _policies(self) -> dict[str, object]:

@@ -115,10 +115,15 @@ class Answered:
 
 @frozen(kw_only=True)
 class Begin:
-    """To the root: start the tree; sessions that were not over are taken up again."""
+    """To the root: start the tree; sessions that were not over are taken up again.
+
+    Args:
+        ambient_seconds: how often new agent sessions are looked for; 0: never.
+    """
 
     at: datetime
     policies: Mapping[str, Any] = field(factory=dict)
+    ambient_seconds: float = 0.0
 
 
 @frozen(kw_only=True)

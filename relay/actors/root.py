@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from thespian.actors import ActorExitRequest
 
+from relay.actors.ambient import AmbientDetectorActor
 from relay.actors.base import Address, RelayActor, Wiring
 from relay.actors.desk import ApprovalDeskActor
 from relay.actors.journal import HubActor, JournalActor
@@ -37,6 +38,7 @@ _KINDS: dict[str, type[RelayActor]] = {
     "pool": ProviderPoolActor,
     "desk": ApprovalDeskActor,
     "sessions": SessionSupervisorActor,
+    "ambient": AmbientDetectorActor,
 }
 
 
@@ -72,7 +74,11 @@ class RootActor(RelayActor):
     def receive_Begin(self, message: Begin, sender: Address) -> None:
         """Start the tree."""
         self._begin = message
+        self._start(message)
+
+    def _start(self, message: Begin) -> None:
         self.send(self._fixed["sessions"], message)
+        self.send(self._fixed["ambient"], message)
 
     def receive_CreateSession(self, message: CreateSession, sender: Address) -> None:
         """To the session supervisor."""
@@ -142,4 +148,4 @@ class RootActor(RelayActor):
             self.send(address, ActorExitRequest())
         self.wired()
         if self._begin is not None:
-            self.send(self._fixed["sessions"], self._begin)
+            self._start(self._begin)

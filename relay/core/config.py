@@ -161,6 +161,19 @@ class ApprovalSettings:
 
 
 @frozen(kw_only=True)
+class DetectSettings:
+    """The `[detect]` section; of your own relay.toml alone, since the daemon is yours.
+
+    Args:
+        ambient: the daemon announces agent sessions that appear on this machine.
+        interval_seconds: how often it looks.
+    """
+
+    ambient: bool = True
+    interval_seconds: float = 30.0
+
+
+@frozen(kw_only=True)
 class PriceSettings:
     """A `[prices.<model>]` section: US dollars per million tokens; None means the built-in price."""
 
@@ -183,6 +196,7 @@ class Config:
     verify: VerifySettings = field(factory=VerifySettings)
     approvals: ApprovalSettings = field(factory=ApprovalSettings)
     prices: tuple[PriceSettings, ...] = ()
+    detect: DetectSettings = field(factory=DetectSettings)
 
     def provider(self, name: str) -> ProviderSettings:
         """The provider's settings; the defaults when it has no section."""

@@ -16,6 +16,7 @@ from relay.core.circuit import CircuitPolicy
 from relay.core.config import (
     AccountSettings,
     ApprovalSettings,
+    DetectSettings,
     PriceSettings,
     ProfileSettings,
     ProviderSettings,
@@ -231,6 +232,16 @@ APPROVALS = Section(
     ),
 )  # fmt: skip
 
+DETECT = Section(
+    path=("detect",),
+    builds=DetectSettings,
+    about="Noticing agents that Relay did not start. Counts in your own relay.toml, when the daemon starts.",
+    keys=(
+        Key(name="ambient", check=flag(), about="false: new agent sessions are not announced"),
+        Key(name="interval_seconds", check=number(1, 86400), about="how often the daemon looks for them"),
+    ),
+)  # fmt: skip
+
 PRICE = Section(
     path=("prices",),
     builds=PriceSettings,
@@ -245,7 +256,7 @@ PRICE = Section(
     ),
 )
 
-SECTIONS = (RELAY, PROVIDER, ACCOUNT, PROFILE, RETRY, CIRCUIT, VISION, VERIFY, APPROVALS, PRICE)
+SECTIONS = (RELAY, PROVIDER, ACCOUNT, PROFILE, RETRY, CIRCUIT, VISION, VERIFY, APPROVALS, DETECT, PRICE)
 """In the order of the starter file and of the documentation."""
 
 TOP = {section.path[0]: section for section in SECTIONS if len(section.path) == 1}

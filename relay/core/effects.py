@@ -280,6 +280,35 @@ class LoadBreakers:
 
 
 @frozen(kw_only=True)
+class LoadAmbient:
+    """Read which agent sessions were announced. -> AmbientLoaded."""
+
+    key: str
+
+
+@frozen(kw_only=True)
+class SaveAmbient:
+    """Remember which agent sessions were announced. No answer on success."""
+
+    key: str
+    known: tuple[str, ...]
+
+
+@frozen(kw_only=True)
+class SurveyAgents:
+    """List the agent sessions on this machine. -> AgentsSurveyed.
+
+    Args:
+        known: keys of those that need not be read.
+        first: none needs to be read.
+    """
+
+    key: str
+    known: tuple[str, ...]
+    first: bool = False
+
+
+@frozen(kw_only=True)
 class EndDaemon:
     """End the daemon with a failure: its own machinery keeps failing. No answer."""
 
@@ -332,6 +361,9 @@ Effect = (
     | Broadcast
     | SaveBreakers
     | LoadBreakers
+    | LoadAmbient
+    | SaveAmbient
+    | SurveyAgents
     | EndDaemon
     | ListUnfinished
 )

@@ -377,6 +377,47 @@ class TargetChosen:
     passed_over: tuple[tuple[Target, str], ...] = ()
 
 
+@frozen(kw_only=True)
+class AmbientLoaded:
+    """Keys of the agent sessions that were announced; None when none ever were looked for."""
+
+    key: str
+    at: datetime
+    known: tuple[str, ...] | None
+
+
+@frozen(kw_only=True)
+class AgentSeen:
+    """An agent session that is new.
+
+    Args:
+        key: the same for the same session at every survey.
+        view: as `relay detect` shows it, with its `key`.
+        announce: it is not one of Relay's own, nor a subagent's.
+    """
+
+    key: str
+    view: Mapping[str, Any]
+    announce: bool
+
+
+@frozen(kw_only=True)
+class AgentsSurveyed:
+    """The agent sessions on this machine.
+
+    Args:
+        seen: keys of all of them.
+        fresh: those that were not known and have begun.
+        problems: what could not be looked at.
+    """
+
+    key: str
+    at: datetime
+    seen: tuple[str, ...]
+    fresh: tuple[AgentSeen, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
 Report = (
     EffectFailed
     | WorktreePrepared
@@ -401,5 +442,7 @@ Report = (
     | SequenceReserved
     | BreakersLoaded
     | UnfinishedListed
+    | AmbientLoaded
+    | AgentsSurveyed
     | TargetChosen
 )

@@ -168,7 +168,7 @@ class Detector:
         except RelayError as error:
             problems.append(f"what was read can't be remembered: {error.message}")
         processes = self._processes(machine, problems)
-        agents = combine(_newest(sessions), processes, self._told(machine), now)
+        agents = combine(_newest(sessions), processes, self.told(), now)
         shown = tuple(agent for agent in agents if _is_shown(agent, since))
         return Scan(
             agents=shown,
@@ -211,7 +211,9 @@ class Detector:
             key: opened for key, opened in self._open.items() if key in keys and keys[key] >= oldest
         }
 
-    def _told(self, machine: Machine) -> dict[str, Told]:
+    def told(self) -> dict[str, Told]:
+        """What is known of each store: its provider, and whose accounts its folders are."""
+        machine = self._machine()
         labels = self._labels()
         told = {}
         for store in self._stores:

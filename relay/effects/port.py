@@ -18,7 +18,7 @@ import trio
 
 from relay import errors
 from relay.core import effects, reports
-from relay.effects import do_children, do_journal, do_sessions, do_work
+from relay.effects import do_ambient, do_children, do_journal, do_sessions, do_work
 from relay.effects.killpoints import KillPoints
 from relay.effects.timers import wait_until
 from relay.effects.world import World
@@ -46,6 +46,9 @@ _HANDLERS: Mapping[type[Any], Handler] = {
     effects.SaveBreakers: do_journal.save_breakers,
     effects.LoadBreakers: do_journal.load_breakers,
     effects.ReserveSequence: do_journal.reserve_sequence,
+    effects.LoadAmbient: do_ambient.load_ambient,
+    effects.SaveAmbient: do_ambient.save_ambient,
+    effects.SurveyAgents: do_ambient.survey_agents,
 }
 _LANES: Mapping[type[Any], str] = {
     effects.SaveSession: "record",
@@ -57,6 +60,7 @@ _LANES: Mapping[type[Any], str] = {
     effects.SealContract: "work",
     effects.SealRun: "seal",
     effects.SaveBreakers: "breakers",
+    effects.SaveAmbient: "ambient",
     effects.AppendAudit: "audit",
 }
 """Effects that are done one after the other, as they were asked for, per session."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from attrs import field, frozen
 
 from relay.core.effects import JournalEntry
+from relay.effects.discovery import Discovery
 from relay.effects.watch import Watch
 from relay.store.places import StatePlaces
 
@@ -25,6 +26,7 @@ class World:
         config_dir: folder of the user's own relay.toml.
         publish: takes durable events for whoever listens.
         watch: wakes the followers.
+        discovery: finds the agents on this machine.
         end: ends the daemon with this reason.
     """
 
@@ -36,6 +38,7 @@ class World:
     publish: Callable[[Sequence[JournalEntry]], None]
     end: Callable[[str], None]
     watch: Watch | None = field(default=None)
+    discovery: Discovery | None = field(default=None)
 
 
 def marker(sid: str, run: int) -> str:

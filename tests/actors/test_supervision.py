@@ -177,7 +177,14 @@ def test_the_tree_shows_every_actor(begin: Begin) -> None:
     answer = daemon.answers[daemon.ask_root(messages.DescribeTree)]
     assert isinstance(answer, commands.Accepted)
     tree = answer.data["tree"]
-    assert [node["name"] for node in tree["children"]] == ["hub", "journal", "pool", "desk", "sessions"]
+    assert [node["name"] for node in tree["children"]] == [
+        "hub",
+        "journal",
+        "pool",
+        "desk",
+        "ambient",
+        "sessions",
+    ]
     session = tree["children"][-1]["children"][0]
     assert (session["name"], session["state"]) == ("s-1", "RUNNING")
     assert session["children"][0]["name"] == "run-1"
