@@ -290,10 +290,15 @@ class SessionFacts:
         self.failures.pop(what_of(call), None)
         for path in call.paths:
             self.failures.pop(f"edit {path}", None)
-            if inside(path, self.worktree) is None:
-                self._keep("outside", self.outside, path)
-            else:
-                self._keep("changed", self.changed, path, MOST_FILES)
+            self.note_changed(path)
+
+    def note_changed(self, path: str) -> None:
+        """A file was changed; `path` is absolute, or relative to the worktree."""
+        within = inside(path, self.worktree)
+        if within is None:
+            self._keep("outside", self.outside, normal(path))
+        else:
+            self._keep("changed", self.changed, within, MOST_FILES)
 
     def _ran(self, call: OpenCall, result: ToolResult) -> None:
         command = call.command

@@ -177,6 +177,10 @@ class Lift:
             event, _ = DEFAULT.redact_event(event)
         self.facts.fold(Observed(place=_PLACE, at=at or _EPOCH, event=event))
 
+    def changed(self, path: str) -> None:
+        """A file was changed: for a list, in place of the tool call and its result."""
+        self.facts.note_changed(path)
+
     def failed(self, error: ErrorSignal, verdict: Verdict, at: datetime | None = None) -> None:
         """The provider refused, or something else kept the agent from going on."""
         self.take(TurnEnded(outcome=TurnOutcome.FAILED, error=error, verdict=verdict), at)

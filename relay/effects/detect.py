@@ -19,6 +19,7 @@ from relay.core.detect import AgentProcess, DetectedAgent, Told, combine, manage
 from relay.core.intel import Depth, SessionIntel
 from relay.core.lift import Lift
 from relay.effects.detect_cache import DetectCache, listed
+from relay.effects.detect_worker import read_in_workers
 from relay.effects.processes import MARKER
 from relay.effects.store_files import DiskFiles
 from relay.errors import NotFoundError, RelayError
@@ -34,6 +35,7 @@ from relay.providers.stores import store_named, store_names
 
 log = logging.getLogger("relay.detect")
 
+WORKERS_FROM = 64 * 1024 * 1024
 OPEN_FOR = timedelta(minutes=30)
 """A session that changed so lately is kept open, so that only what is new of it is read."""
 _NAMING = ("--resume", "-r", "--session-id", "resume", "--session", "-s", "--id")
@@ -88,6 +90,7 @@ class Detector:
         cache: what was read before.
         stores: those that are searched.
         clock: the present instant.
+        workers_from: from so many bytes that are to be read, workers read them.
     """
 
     def __init__(
@@ -98,7 +101,9 @@ class Detector:
         cache: DetectCache | None = None,
         stores: Iterable[SessionStore] | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        workers_from: int = WORKERS_FROM,
     ) -> None:
+        self.workers_from = workers_from
         self._machine = machine
         self._labels = labels
         self._cache = cache or DetectCache(None)
@@ -106,6 +111,7 @@ class Detector:
         self._clock = clock
         self._files = DiskFiles()
         self._open: dict[str, _Opened] = {}
+        self._fresh: set[str] = set()
         self._lock = threading.Lock()
 
     def scan(self, since: datetime) -> Scan:
@@ -152,16 +158,20 @@ class Detector:
         sessions: list[SessionIntel] = []
         keys: dict[str, float] = {}
         read = size = 0
-        for each in self._list(machine, since, problems):
+        listed_sessions = list(self._list(machine, since, problems))
+        self._read_ahead(listed_sessions, problems)
+        for each in listed_sessions:
             keys[each.key] = each.found.touched
             intel = self._cache.get(each.key, each.found.stamp)
             if intel is None:
-                intel, fresh = self._read(each, problems)
+                intel = self._read(each, problems)
                 if intel is None:
                     continue
+            if each.key in self._fresh:
                 read += 1
-                size += fresh
+                size += each.found.size
             sessions.append(intel)
+        self._fresh.clear()
         self._close(keys, now)
         try:
             self._cache.keep(keys)
@@ -189,7 +199,30 @@ class Detector:
                 except Exception as error:  # noqa: BLE001  (one store must not hide the others; it is said)
                     problems.append(_problem(store, home, error))
 
-    def _read(self, each: Listed, problems: list[str]) -> tuple[SessionIntel | None, int]:
+    def _read_ahead(self, sessions: list[Listed], problems: list[str]) -> None:
+        """Much that is to be read is read by workers, side by side and not in this process."""
+        unread = [
+            each
+            for each in sessions
+            if each.key not in self._open and self._cache.get(each.key, each.found.stamp) is None
+        ]
+        if sum(each.found.size for each in unread) < self.workers_from:
+            return
+        for number, (intel, problem) in read_in_workers([each.found for each in unread]).items():
+            each = unread[number]
+            if intel is None:
+                problems.append(_problem(each.store, each.found.paths[0], RelayError(problem)))
+                continue
+            self._remember(each, intel)
+
+    def _remember(self, each: Listed, intel: SessionIntel) -> SessionIntel:
+        if intel.last_activity is None and each.found.touched:
+            intel = evolve(intel, last_activity=datetime.fromtimestamp(each.found.touched, UTC))
+        self._cache.put(each.key, each.found.stamp, intel)
+        self._fresh.add(each.key)
+        return intel
+
+    def _read(self, each: Listed, problems: list[str]) -> SessionIntel | None:
         opened = self._open.get(each.key)
         try:
             transcript = opened.transcript if opened else each.store.open(self._files, each.found, Depth.LIST)
@@ -198,12 +231,9 @@ class Detector:
         except Exception as error:  # noqa: BLE001  (one session must not hide the others; it is said)
             problems.append(_problem(each.store, each.found.paths[0] if each.found.paths else "", error))
             self._open.pop(each.key, None)
-            return None, 0
-        if intel.last_activity is None and each.found.touched:
-            intel = evolve(intel, last_activity=datetime.fromtimestamp(each.found.touched, UTC))
+            return None
         self._open[each.key] = _Opened(transcript=transcript, touched=each.found.touched)
-        self._cache.put(each.key, each.found.stamp, intel)
-        return intel, each.found.size
+        return self._remember(each, intel)
 
     def _close(self, keys: Mapping[str, float], now: datetime) -> None:
         oldest = (now - OPEN_FOR).timestamp()

@@ -51,6 +51,17 @@ def listed(intel: SessionIntel) -> SessionIntel:
     )
 
 
+def to_stored(intel: SessionIntel) -> dict[str, Any]:
+    """A session's reading as JSON, what holds its default left out."""
+    stored: dict[str, Any] = _WIRE.unstructure(intel)
+    return stored
+
+
+def from_stored(stored: Any) -> SessionIntel:
+    """The reading. Raises KeyError, TypeError, ValueError, AttributeError for what is none."""
+    return _WIRE.structure(stored, SessionIntel)
+
+
 class DetectCache:
     """Stamps and readings, by session.
 
@@ -73,7 +84,7 @@ class DetectCache:
         if not isinstance(stored, dict) or stored.get("stamp") != stamp:
             return None
         try:
-            intel = _WIRE.structure(stored["intel"], SessionIntel)
+            intel = from_stored(stored["intel"])
         except (KeyError, TypeError, ValueError, AttributeError):
             return None
         self._known[key] = (stamp, intel)
@@ -97,7 +108,7 @@ class DetectCache:
         for key in newest:
             if key in self._known:
                 stamp, intel = self._known[key]
-                stored[key] = {"stamp": stamp, "intel": _WIRE.unstructure(intel)}
+                stored[key] = {"stamp": stamp, "intel": to_stored(intel)}
             elif key in self._stored:
                 stored[key] = self._stored[key]
         data = orjson.dumps({"format": FORMAT, "relay": VERSION, "sessions": stored})

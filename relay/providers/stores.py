@@ -12,7 +12,9 @@ from importlib import import_module
 from relay.errors import UnknownProviderError
 from relay.providers.store_protocol import SessionStore
 
-_STORES: dict[str, tuple[str, str]] = {}
+_STORES: dict[str, tuple[str, str]] = {
+    "claude": ("relay.providers.claude_store", "ClaudeStore"),
+}
 """Name -> module and class, in the order in which they are searched."""
 
 

@@ -1,0 +1,449 @@
+"""One transcript of Claude Code, lifted: prompts, tool calls, plan, tokens, limits.
+
+Record shapes as Claude Code 2.1.332 and 2.1.197 write them; unknown types are passed over. For a list
+(`Depth.LIST`) the results of tools, which are most of a transcript, are not parsed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import PurePath
+from typing import Any
+
+import orjson
+
+from relay.core.events import (
+    AgentText,
+    Channel,
+    ErrorSignal,
+    PlanItem,
+    PlanUpdated,
+    TaskStatus,
+    TokenUsage,
+    ToolKind,
+    TurnEnded,
+    TurnOutcome,
+)
+from relay.core.failures import as_failed, classify
+from relay.core.intel import Depth
+from relay.core.prompts import typed
+from relay.providers import shapes
+from relay.providers.claude_tools import call_of, result_of
+from relay.providers.store_protocol import Found, StoreFiles
+from relay.providers.transcript import LineTranscript
+from relay.providers.wordings import wording_of
+
+_WORDING = wording_of("claude")
+_STATUS = {
+    "pending": TaskStatus.PENDING,
+    "in_progress": TaskStatus.IN_PROGRESS,
+    "completed": TaskStatus.COMPLETED,
+}
+_TYPE = re.compile(rb'"type"\s*:\s*"(user|assistant|system|summary|cost-state|custom-title|ai-title)"')
+_CALL = re.compile(rb'"tool_use_id":"([^"\\]+)"')
+_USAGE = re.compile(
+    rb'"usage":\{"input_tokens":(\d+),"cache_creation_input_tokens":(\d+),'
+    rb'"cache_read_input_tokens":(\d+),"output_tokens":(\d+)'
+)
+_MESSAGE = re.compile(rb'"id":"([^"\\]+)","type":"message","role":"assistant","model":"[^"<]')
+_TOOL = re.compile(rb'"type":"tool_use","id":"([^"\\]+)","name":"(\w+)"')
+_PATH = re.compile(rb'"(?:file_path|notebook_path)":("(?:[^"\\]|\\.)*")')
+_EDITS = (b"Edit", b"Write", b"MultiEdit", b"NotebookEdit")
+_TELLING = re.compile(rb"TodoWrite|Task|Agent|Workflow|Skill|mcp__")
+"""Beginnings of the names of other tools whose calls a list tells of."""
+_ENDS = (b"end_turn", b"stop_sequence", b"refusal")
+_HEAD = 600
+_TAIL = 2_000
+"""What stands before and behind a message's content."""
+_NOT_THE_MODEL = "<synthetic>"
+_IDS_OPEN = 256
+"""Messages whose rows may still come; the usage of older ones is final."""
+_INTERRUPTED = "[Request interrupted by user"
+
+
+class ClaudeTranscript(LineTranscript):
+    """See the module."""
+
+    def __init__(self, files: StoreFiles, found: Found, depth: Depth) -> None:
+        self._main = found.paths[0] if found.paths else ""
+        super().__init__(files, found, depth)
+
+    def begin(self) -> None:
+        """See `LineTranscript`."""
+        self._seen: set[int] = set()
+        self._usage: OrderedDict[bytes, tuple[int, int, int]] = OrderedDict()
+        self._edits: dict[bytes, bytes] = {}
+        self._spent = (0, 0, 0)
+        self._row = self._text = b""
+        self._tasks: dict[str, PlanItem] = {}
+        self._latest = b""
+        self._shell: set[str] = set()
+        self._creating: dict[str, str] = {}
+
+    def take(self, line: bytes) -> None:
+        """See `LineTranscript`."""
+        if not self.lift.thorough and line[:1] == b"{" and line[-1:] == b"}" and self._skim(line):
+            if not self._latest:
+                self._note_time(line)
+            return
+        self._note_time(line)
+        kind = _TYPE.search(line)
+        if kind is None:
+            if line[:1] != b"{" or line[-1:] != b"}" or b"\0" in line:
+                self._perhaps_behind(line)
+            return
+        record = self.parsed(line)
+        if record is None or self._is_repeated(record):
+            return
+        match shapes.text(record, "type"):
+            case "user":
+                self._user(record)
+            case "assistant":
+                self._assistant(record)
+            case "system":
+                self._system(record)
+            case "summary":
+                self.lift.named(title=shapes.text(record, "summary"))
+            case "custom-title" | "ai-title":
+                self.lift.named(title=shapes.text(record, "customTitle") or shapes.text(record, "aiTitle"))
+            case "cost-state":
+                cost = shapes.number(record, "totalCostUSD")
+                self.lift.cost_usd = float(cost) if cost is not None else self.lift.cost_usd
+            case _:
+                pass
+
+    def _perhaps_behind(self, line: bytes) -> None:
+        """A line of no known type that is damaged; a whole record may stand behind the damage."""
+        found = self.parsed(line)
+        if found is not None and shapes.text(found, "type") in ("user", "assistant"):
+            self.take(orjson.dumps(found))
+
+    def finish(self) -> None:
+        """See `LineTranscript`."""
+        self._skimmed()
+        fresh, cached, output = map(sum, zip(self._spent, *self._usage.values(), strict=True))
+        self.lift.totals(TokenUsage(input=fresh, cached_input=cached, output=output))
+        self.lift.at(_instant(self._latest))
+        if self._tasks:
+            self._plan(tuple(self._tasks.values()))
+        else:
+            self._stored_tasks()
+
+    def _note_time(self, line: bytes) -> None:
+        start = line.rfind(b'"timestamp":"')
+        if start >= 0:
+            stamp = line[start + 13 : start + 37]
+            if not self._latest:
+                self.lift.at(_instant(stamp))
+            if stamp > self._latest:
+                self._latest = stamp
+
+    def _is_repeated(self, record: Mapping[str, Any]) -> bool:
+        uuid = shapes.text(record, "uuid")
+        if not uuid:
+            return False
+        number = hash(uuid)
+        if number in self._seen:
+            self.lift.skip("duplicate")
+            return True
+        self._seen.add(number)
+        return False
+
+    def _skim(self, line: bytes) -> bool:
+        """Take what a list needs of a row without parsing it; False when it has to be parsed."""
+        if line.find(b'"isSidechain":true', 0, _HEAD) >= 0:
+            return False
+        name = _MESSAGE.search(line, 0, _HEAD)
+        if name is None:
+            if line.find(b'"type":"user"', 0, _HEAD) < 0:
+                return False
+            return line.find(b'"type":"tool_result"', 0, 2 * _HEAD) >= 0 and self._skim_result(line)
+        spent = _USAGE.search(line, max(name.end(), len(line) - _TAIL))
+        if spent is None:
+            return False
+        called = _TOOL.search(line)
+        if called is not None:
+            if not self._skim_call(line, called):
+                return False
+        elif b'"type":"text"' in line:
+            self._text = line
+            if self._is_known(line):
+                return True
+            self.lift.message_count += 1
+        self._row = line
+        fresh, made, cached, output = map(int, spent.groups())
+        self._spend(name[1], (fresh + made, cached, output))
+        self.lift.context_tokens = fresh + made + cached + output
+        stop = line.rfind(b'"stop_reason":"')
+        self.lift.turn_open = not line.startswith(_ENDS, stop + 15)
+        return True
+
+    def _skim_call(self, line: bytes, called: re.Match[bytes]) -> bool:
+        if line.count(b'"type":"tool_use"') > 1 or _TELLING.match(called[2]):
+            return False
+        if called[2] in _EDITS:
+            path = _PATH.search(line, called.end())
+            if path is None:
+                return False
+            self._edits[called[1]] = path[1]
+        return True
+
+    def _skim_result(self, line: bytes) -> bool:
+        found = _CALL.search(line, 0, 2 * _HEAD)
+        if found is None or found[1].decode("utf-8", "replace") in self._creating:
+            return False
+        path = self._edits.pop(found[1], None)
+        if path is not None and b'"is_error":true' not in line:
+            name = _string(path)
+            if name is None:
+                return False
+            self.lift.changed(name)
+        self._row = line
+        self.lift.turn_open = True
+        return True
+
+    def _is_known(self, line: bytes) -> bool:
+        start = line.rfind(b'"uuid":"')
+        if start < 0:
+            return False
+        number = hash(line[start + 8 : line.find(b'"', start + 8)].decode("utf-8", "replace"))
+        if number in self._seen:
+            self.lift.skip("duplicate")
+            return True
+        self._seen.add(number)
+        return False
+
+    def _skimmed(self) -> None:
+        """What only the last of the rows that were not parsed tells."""
+        rows = [shapes.record(line) for line in (self._row, self._text) if line]
+        for record in rows:
+            if record is not None:
+                self._named(record, False)
+                message = shapes.mapping(record, "message")
+                self.lift.named(model=shapes.text(message, "model"))
+        if self._row:
+            self._note_time(self._row)
+        if self._text:
+            self.lift.last_message = _words(shapes.mapping(rows[-1], "message"))
+        self._row = self._text = b""
+
+    def _user(self, record: Mapping[str, Any]) -> None:
+        lift, at = self.lift, shapes.iso(record, "timestamp")
+        side = record.get("isSidechain") is True
+        self._named(record, side)
+        message = shapes.mapping(record, "message")
+        results = [b for b in shapes.items(message, "content") if shapes.text(b, "type") == "tool_result"]
+        for block in results:
+            call_id = shapes.text(block, "tool_use_id")
+            camel = {"tool_use_result": record.get("toolUseResult")} if "toolUseResult" in record else {}
+            denied = shapes.text(shapes.mapping(record, "permissionDecision"), "decision") == "reject"
+            result = result_of({**record, **camel}, block, shell=call_id in self._shell, denied=denied)
+            if call_id in self._creating and result.ok:
+                self._created(call_id, record)
+            if lift.thorough:
+                lift.take(result, at, side=side)
+            elif (path := self._edits.pop(call_id.encode("utf-8", "replace"), None)) and result.ok:
+                lift.changed(_string(path) or "")
+            self._turn(True, side)
+        if results or side:
+            return
+        said = _words(message)
+        if record.get("isCompactSummary") is True:
+            lift.compacted(said, at)
+        elif said.startswith(_INTERRUPTED):
+            lift.take(TurnEnded(outcome=TurnOutcome.INTERRUPTED), at)
+        elif record.get("isMeta") is not True and not shapes.mapping(record, "toolUseResult"):
+            lift.said(typed(said), at)
+
+    def _assistant(self, record: Mapping[str, Any]) -> None:
+        lift, at = self.lift, shapes.iso(record, "timestamp")
+        side = record.get("isSidechain") is True
+        self._named(record, side)
+        message = shapes.mapping(record, "message")
+        model = shapes.text(message, "model")
+        if record.get("isApiErrorMessage") is True or model == _NOT_THE_MODEL:
+            if not side:
+                self._failed(record, _words(message), at)
+            return
+        if not side:
+            lift.named(model=model)
+        self._count(message, side)
+        for block in shapes.items(message, "content"):
+            match shapes.text(block, "type"):
+                case "text":
+                    lift.take(AgentText(text=shapes.text(block, "text")), at, side=side)
+                case "tool_use":
+                    self._called(block, at, side)
+                case _:
+                    pass
+        self._turn(shapes.text(message, "stop_reason") not in ("end_turn", "stop_sequence", "refusal"), side)
+
+    def _turn(self, still_open: bool, side: bool) -> None:
+        if not side:
+            self.lift.turn_open = still_open
+
+    def _called(self, block: Mapping[str, Any], at: datetime | None, side: bool) -> None:
+        call = call_of(block, "")
+        lift = self.lift
+        given = shapes.mapping(block, "input")
+        if call.tool_kind is ToolKind.SHELL:
+            self._shell.add(call.call_id)
+        elif call.tool_kind is ToolKind.MCP:
+            lift.server(call.tool.split("__")[1] if call.tool.count("__") >= 2 else "")
+        elif call.tool_kind is ToolKind.SUBAGENT and not side:
+            lift.subagents += 1
+        elif call.tool == "Skill":
+            lift.skill(shapes.text(given, "skill") or shapes.text(given, "command"))
+        if call.tool_kind is ToolKind.PLAN:
+            if not side:
+                self._planned(call.tool, call.call_id, given, at)
+            return
+        if lift.thorough:
+            lift.take(call, at, side=side)
+        elif call.tool_kind is ToolKind.EDIT and call.paths:
+            self._edits[call.call_id.encode("utf-8", "replace")] = orjson.dumps(call.paths[0])
+
+    def _planned(self, tool: str, call_id: str, given: Mapping[str, Any], at: datetime | None) -> None:
+        match tool:
+            case "TodoWrite":
+                items = tuple(
+                    PlanItem(text=shapes.text(todo, "content"), status=_status(shapes.text(todo, "status")))
+                    for todo in shapes.items(given, "todos")
+                )
+                self._tasks.clear()
+                self.lift.take(PlanUpdated(items=items), at)
+            case "TaskCreate":
+                self._creating[call_id] = shapes.text(given, "subject")
+            case "TaskUpdate":
+                self._updated(given)
+            case _:
+                pass
+
+    def _created(self, call_id: str, record: Mapping[str, Any]) -> None:
+        """The result of TaskCreate tells the task's number."""
+        subject = self._creating.pop(call_id)
+        task = shapes.mapping(shapes.mapping(record, "toolUseResult"), "task")
+        number = shapes.text(task, "id") or str(len(self._tasks) + 1)
+        if subject:
+            self._tasks[number] = PlanItem(text=subject)
+
+    def _updated(self, given: Mapping[str, Any]) -> None:
+        number, status = shapes.text(given, "taskId"), shapes.text(given, "status")
+        if status == "deleted":
+            self._tasks.pop(number, None)
+            return
+        known = self._tasks.get(number)
+        subject = shapes.text(given, "subject") or (known.text if known else "")
+        if subject:
+            before = known.status if known else TaskStatus.PENDING
+            self._tasks[number] = PlanItem(text=subject, status=_status(status) if status else before)
+
+    def _stored_tasks(self) -> None:
+        """`tasks/<session>/<n>.json`, where the transcript itself tells of none."""
+        if self.lift.facts.plan or PurePath(self.found.native_id).name != self.found.native_id:
+            return
+        tasks: list[tuple[int, PlanItem]] = []
+        for entry in self.files.glob(self.found.home, f"tasks/{self.found.native_id}/*.json"):
+            told = shapes.record(self.files.read(entry.path, 1 << 20) or b"")
+            number = PurePath(entry.path).stem
+            if told and shapes.text(told, "subject") and number.isascii() and number.isdigit():
+                item = PlanItem(
+                    text=shapes.text(told, "subject"), status=_status(shapes.text(told, "status"))
+                )
+                tasks.append((int(number), item))
+        if tasks:
+            self._plan(tuple(item for _, item in sorted(tasks, key=lambda pair: pair[0])))
+
+    def _plan(self, items: tuple[PlanItem, ...]) -> None:
+        self.lift.take(PlanUpdated(items=items))
+
+    def _named(self, record: Mapping[str, Any], side: bool) -> None:
+        lift = self.lift
+        if side:
+            return
+        lift.named(
+            cwd=shapes.text(record, "cwd"),
+            branch=shapes.text(record, "gitBranch"),
+            version=shapes.text(record, "version"),
+            forked_from=shapes.text(shapes.mapping(record, "forkedFrom"), "sessionId"),
+        )
+
+    def _count(self, message: Mapping[str, Any], side: bool) -> None:
+        """Every row of a message repeats its usage; the last one tells all of it."""
+        spent = shapes.mapping(message, "usage")
+        if not spent:
+            return
+        cached, fresh = (
+            shapes.integer(spent, "cache_read_input_tokens"),
+            shapes.integer(spent, "input_tokens") + shapes.integer(spent, "cache_creation_input_tokens"),
+        )
+        output = shapes.integer(spent, "output_tokens")
+        self._spend(shapes.text(message, "id").encode("utf-8", "replace"), (fresh, cached, output))
+        if not side:
+            self.lift.context(fresh + cached + output)
+
+    def _spend(self, name: bytes, spent: tuple[int, int, int]) -> None:
+        self._usage[name] = spent
+        self._usage.move_to_end(name)
+        if len(self._usage) > _IDS_OPEN:
+            _, (fresh, cached, output) = self._usage.popitem(last=False)
+            before = self._spent
+            self._spent = (before[0] + fresh, before[1] + cached, before[2] + output)
+
+    def _system(self, record: Mapping[str, Any]) -> None:
+        match shapes.text(record, "subtype"):
+            case "turn_duration":
+                self._turn(False, record.get("isSidechain") is True)
+            case _:
+                pass
+
+    def _failed(self, record: Mapping[str, Any], words: str, at: datetime | None) -> None:
+        limits = shapes.mapping(record, "quotaLimits")
+        resets = shapes.number(limits, "resetsAt")
+        status = shapes.number(record, "apiErrorStatus")
+        error = ErrorSignal(
+            channel=Channel.TRANSCRIPT,
+            text=words,
+            code=shapes.text(record, "apiError") or shapes.text(record, "error") or None,
+            http_status=int(status) if status else None,
+            resets_at=_epoch(resets) if resets else None,
+        )
+        now = at or datetime.fromtimestamp(0, UTC)
+        verdict = as_failed(classify(error, _WORDING, now=now, zone=UTC, printed_at=at))
+        self.lift.failed(error, verdict, at)
+
+
+def _words(message: Mapping[str, Any]) -> str:
+    """The text of a message, whose content is a string or a list of blocks."""
+    pieces = [
+        shapes.text(block, "text")
+        for block in shapes.items(message, "content")
+        if shapes.text(block, "type") == "text"
+    ]
+    return shapes.text(message, "content") or "\n".join(piece for piece in pieces if piece)
+
+
+def _string(data: bytes) -> str | None:
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return None
+    return value if isinstance(value, str) else None
+
+
+def _status(word: str) -> TaskStatus:
+    return _STATUS.get(word, TaskStatus.PENDING)
+
+
+def _epoch(seconds: float) -> datetime | None:
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (OverflowError, OSError, ValueError):
+        return None
+
+
+def _instant(stamp: bytes) -> datetime | None:
+    return shapes.iso({"at": stamp.decode("ascii", "replace").partition('"')[0]}, "at") if stamp else None
