@@ -218,7 +218,7 @@ class ClaudeTranscript(LineTranscript):
 
     def _skimmed(self) -> None:
         """What only the last of the rows that were not parsed tells."""
-        rows = [shapes.record(line) for line in (self._row, self._text) if line]
+        rows = [self.parsed(line) for line in (self._row, self._text) if line]
         for record in rows:
             if record is not None:
                 self._named(record, False)
