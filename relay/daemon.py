@@ -41,6 +41,7 @@ from relay.effects.detect_reader import DetectReader
 from relay.effects.discovery import Discovery, Surroundings
 from relay.effects.do_journal import next_number
 from relay.effects.machine import Machine
+from relay.effects.notify import ServiceManager
 from relay.effects.port import EffectsPort
 from relay.effects.watch import Watch
 from relay.effects.work_reader import GitWork
@@ -79,6 +80,7 @@ def run(port: int | None = None, *, while_busy: bool = False, quiet: bool = Fals
     Raises:
         ConflictError: a daemon runs already, or the port is taken.
     """
+    manager = ServiceManager.take(os.environ)
     places = StatePlaces.locate(os.environ).ensure()
     _log_to(places.log / "daemon.log")
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -91,7 +93,9 @@ def run(port: int | None = None, *, while_busy: bool = False, quiet: bool = Fals
         try:
             detect = load_effective(None, config_dir).config.detect
             ambient = detect.interval_seconds if detect.ambient else 0.0
-            daemon = Daemon(places, config_dir, bound, while_busy=while_busy, ambient_seconds=ambient)
+            daemon = Daemon(
+                places, config_dir, bound, while_busy=while_busy, ambient_seconds=ambient, manager=manager
+            )
             lock.note({"pid": os.getpid(), "port": daemon.port})
             return trio.run(daemon.serve, quiet)
         finally:
@@ -108,6 +112,7 @@ class Daemon:
         bound: the listening socket.
         while_busy: end when nothing is under way.
         ambient_seconds: how often new agent sessions are looked for; 0: never.
+        manager: the service manager that started it, if one did.
     """
 
     def __init__(
@@ -118,12 +123,14 @@ class Daemon:
         *,
         while_busy: bool,
         ambient_seconds: float = 0.0,
+        manager: ServiceManager | None = None,
     ) -> None:
         self._places = places
         self._config_dir = config_dir
         self._bound = bound
         self._while_busy = while_busy
         self._ambient_seconds = ambient_seconds
+        self._manager = manager or ServiceManager()
         self._failure = ""
         self._ending = trio.Event()
         self.port: int = bound.getsockname()[1]
@@ -178,9 +185,13 @@ class Daemon:
         async with trio.open_nursery() as nursery:
             await nursery.start(self._serve_app, app, settings)
             self._announce(quiet)
+            self._manager.tell("READY=1", f"MAINPID={os.getpid()}", f"STATUS=listening on port {self.port}")
+            if self._manager.watchdog_seconds:
+                nursery.start_soon(self._prove_alive)
             if self._while_busy:
                 nursery.start_soon(self._end_when_idle)
             await self._ending.wait()
+            self._manager.tell("STOPPING=1")
             self._stream.end()
 
     async def _serve_app(
@@ -242,6 +253,16 @@ class Daemon:
             async for number in received:
                 log.info("ends by %s", signal.Signals(number).name)
                 self._ending.set()
+
+    async def _prove_alive(self) -> None:
+        """Pings the watchdog while the actors answer; a daemon that hangs is restarted."""
+        interval = self._manager.watchdog_seconds / 2
+        while not self._ending.is_set():
+            with trio.move_on_after(interval):
+                await self.facade.tree()
+                self._manager.tell("WATCHDOG=1")
+            with trio.move_on_after(interval):
+                await self._ending.wait()
 
     async def _end_when_idle(self) -> None:
         idle_since = trio.current_time()

@@ -5,6 +5,7 @@ Called by `relay run`, which hosts one when none runs, and by `relay daemon star
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import psutil
 from relay.cli.base import Settings
 from relay.cli.client import Client, Where, find, is_named, recorded_pid
 from relay.errors import NoDaemonError, RelayError, TimedOutError
+from relay.store.atomic import read
 from relay.store.places import StatePlaces
 
 READY_SECONDS = 20.0
@@ -66,6 +68,44 @@ def ensure_daemon(settings: Settings, *, while_busy: bool = True, port: int | No
     ended = child.poll()
     how = "did not come up in time" if ended is None else f"ended at once, with status {ended}"
     raise NoDaemonError(f"the daemon {how}", hint=f"{_tail(log)}\nits log is in {places.log}".strip())
+
+
+def wait_for_daemon(settings: Settings) -> Where:
+    """The daemon that a service manager has just started, once it answers.
+
+    Raises:
+        NoDaemonError: it did not come up.
+    """
+    deadline = time.monotonic() + READY_SECONDS
+    while True:
+        try:
+            return find(settings)
+        except NoDaemonError:
+            if time.monotonic() > deadline:
+                raise
+        wait(POLL_SECONDS)
+
+
+def lock_holder(places: StatePlaces) -> int:
+    """The pid of a daemon that runs by what its lock file says; 0 when none does.
+
+    The lock itself is not tried: that could get in the way of a daemon that is just starting.
+    """
+    try:
+        told = json.loads(read(places.lock, limit=4096) or b"{}")
+        pid = told.get("pid") if isinstance(told, dict) else None
+        words = psutil.Process(pid).cmdline() if isinstance(pid, int) and pid > 0 else []
+    except (ValueError, RelayError, psutil.Error):
+        return 0
+    return pid if pid and "relay" in words and "daemon" in words else 0
+
+
+def last_words(places: StatePlaces) -> str:
+    """The last line of the daemon's log that tells of trouble or an end."""
+    said = [line for line in _tail(places.log / "daemon.log").split("\n") if line.strip()]
+    started = [line for line in _tail(places.log / "start.log").split("\n") if line.startswith("error:")]
+    telling = [line for line in said if " ERROR " in line or " ends" in line or " WARNING " in line]
+    return (telling or started or [""])[-1]
 
 
 def end_daemon(settings: Settings) -> Where:

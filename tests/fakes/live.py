@@ -37,6 +37,7 @@ class Live:
     root: Path
     accounts: dict[str, Mapping[str, str]] = field(factory=dict)
     settings: str = ""
+    more_env: dict[str, str] = field(factory=dict)
     process: trio.Process | None = None
     client: Any = None
     url: str = ""
@@ -68,6 +69,7 @@ class Live:
             "RELAY_STATE_DIR": str(self.state),
             "RELAY_CONFIG_DIR": str(self.config),
             "GIT_CONFIG_NOSYSTEM": "1",
+            **self.more_env,
         }
 
     # -- what there is -----------------------------------------------------------------------
