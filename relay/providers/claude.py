@@ -11,6 +11,7 @@ import re
 from attrs import frozen
 
 from relay.core.wording import Wording
+from relay.providers import shapes
 from relay.providers.claude_stream import ClaudeDialogue
 from relay.providers.protocol import Dialogue, LaunchRequest, LaunchSpec, ResumeFiles, StopStep
 from relay.providers.wordings import WORDINGS
@@ -74,6 +75,8 @@ class Claude:
     wording: Wording = WORDINGS["claude"]
     announce_lag: float = 0.0
     """Seen with 2.1.332: a call is announced, and its permission asked, before it begins."""
+    tested_version: str = "2.1.332"
+    login_args: tuple[str, ...] = ("auth", "status")
     stop_steps: tuple[StopStep, ...] = (
         StopStep(signal="INT", group=False, grace=3.0),
         StopStep(signal="TERM", group=True, grace=3.0),
@@ -108,6 +111,16 @@ class Claude:
     def dialogue(self, request: LaunchRequest) -> Dialogue:
         """A new dialogue for a run."""
         return ClaudeDialogue(request)
+
+    def login_told(self, status: int, out: str, err: str) -> tuple[bool | None, str]:
+        """`claude auth status` prints JSON (2.1.332)."""
+        told = shapes.record(out.encode()) or {}
+        if "loggedIn" not in told:
+            return None, shapes.one_line(err or out) or "it does not say"
+        if told.get("loggedIn") is not True:
+            return False, "not logged in"
+        words = (shapes.text(told, name) for name in ("authMethod", "subscriptionType"))
+        return True, "logged in: " + ", ".join(word for word in words if word)
 
     def resume_files(self, native_id: str, cwd: str) -> ResumeFiles | None:
         """The session's transcript, its subagents' and its tasks.

@@ -13,6 +13,7 @@ import orjson
 from attrs import frozen
 
 from relay.core.wording import Wording
+from relay.providers import shapes
 from relay.providers.codex_app_server import AppServerDialogue
 from relay.providers.codex_exec import ExecDialogue
 from relay.providers.protocol import Dialogue, LaunchRequest, LaunchSpec, ResumeFiles, StopStep
@@ -53,6 +54,8 @@ class Codex:
     wording: Wording = WORDINGS["codex"]
     announce_lag: float = 0.3
     """Seen with 0.171.0: item/started came about 0.2 s after the command had begun."""
+    tested_version: str = "0.171.0"
+    login_args: tuple[str, ...] = ("login", "status")
     stop_steps: tuple[StopStep, ...] = (
         StopStep(signal="TERM", group=False, grace=2.0),
         StopStep(signal="TERM", group=True, grace=2.0),
@@ -81,6 +84,14 @@ class Codex:
     def dialogue(self, request: LaunchRequest) -> Dialogue:
         """A new dialogue for a run, of the transport that `launch` chose."""
         return ExecDialogue(request) if _is_exec(request) else AppServerDialogue(request)
+
+    def login_told(self, status: int, out: str, err: str) -> tuple[bool | None, str]:
+        """`codex login status` prints words on stderr, and ends with 0 when logged in (0.171.0)."""
+        lines = [line.strip() for line in (err or out).split("\n") if line.strip()]
+        said = shapes.one_line(lines[-1]) if lines else "it does not say"
+        if status == 0:
+            return True, said
+        return (False, said) if "not logged in" in said.lower() else (None, said)
 
     def resume_files(self, native_id: str, cwd: str) -> ResumeFiles | None:
         """The thread's rollout: that file alone, in another CODEX_HOME, is enough to resume it there.

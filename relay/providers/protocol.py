@@ -166,6 +166,13 @@ class Provider(Protocol):
     """How a child is ended once the polite interrupt has been tried."""
     announce_lag: float
     """Seconds by which the CLI's word of a tool call can come after the call itself began."""
+    tested_version: str
+    """The version that this module was written against; "" for a program of Relay's own."""
+    login_args: tuple[str, ...]
+    """Arguments by which the program tells whether it is logged in; empty where it can't tell."""
+
+    def login_told(self, status: int, out: str, err: str) -> tuple[bool | None, str]:
+        """What it told: logged in or not (None: it can't be known), and one line for people."""
 
     def launch(self, request: LaunchRequest) -> LaunchSpec:
         """The argument list and environment of a run."""

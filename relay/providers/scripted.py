@@ -99,6 +99,12 @@ class Scripted:
         StopStep(signal="TERM", group=False, grace=1.0),
         StopStep(signal="TERM", group=True, grace=1.0),
     )
+    tested_version: str = ""
+    login_args: tuple[str, ...] = ()
+
+    def login_told(self, status: int, out: str, err: str) -> tuple[bool | None, str]:
+        """It needs no login."""
+        return True, "needs no login"
 
     def launch(self, request: LaunchRequest) -> LaunchSpec:
         """The argument list and environment of a run.

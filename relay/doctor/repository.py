@@ -1,0 +1,65 @@
+"""Checks of the repository that one stands in: git's view of it, `.relay/`, relay.toml and its trust."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import trio
+
+from relay.core.config import Config
+from relay.doctor.check import Check, error, ok, skipped, warning
+from relay.effects.repository import inspect
+from relay.errors import NoRepositoryError, RelayError
+from relay.providers.table import provider_names
+from relay.store.config_file import load_effective
+from relay.store.places import RepoPlaces, StatePlaces
+from relay.store.trust import TrustStore, require
+
+
+def repository(cwd: Path) -> Iterator[Check]:
+    """The repository can be worked in."""
+    try:
+        found = trio.run(inspect, cwd)
+    except NoRepositoryError as failure:
+        yield skipped("repository", failure.message)
+        return
+    told = f"{found.root}, on {found.branch or 'no branch'}, {found.dirty_count} changes not committed"
+    if found.busy:
+        yield warning(
+            "repository", f"{told}; a {found.busy} is under way", f"finish or abort the {found.busy}"
+        )
+    else:
+        yield ok("repository", told)
+    for note in found.notes:
+        yield warning("repository", note, "nothing; Relay's own calls of git leave it out")
+    folder = RepoPlaces(root=found.root).folder
+    if not folder.is_dir():
+        yield skipped(".relay", "is not there yet; `relay init` makes it")
+        return
+    mode = folder.stat().st_mode
+    if mode & 0o077:
+        told = f"others may look into {folder} (mode {stat.S_IMODE(mode):o})"
+        yield error(".relay", told, f"chmod 700 {folder}")
+    elif not os.access(folder, os.W_OK):
+        yield error(".relay", f"{folder} can't be written to", f"chmod u+w {folder}")
+    else:
+        yield ok(".relay", f"{folder} is yours alone")
+
+
+def configuration(places: StatePlaces, cwd: Path | None, config_dir: Path) -> tuple[Config, list[Check]]:
+    """The settings in force, the defaults where they can't be read; and what is to be said of them."""
+    try:
+        effective = load_effective(cwd, config_dir, known=provider_names())
+    except RelayError as failure:
+        return Config(), [error("relay.toml", failure.message, failure.hint or "mend the line it names")]
+    if cwd is None:
+        return effective.config, [ok("relay.toml", f"your own, in {config_dir}")]
+    try:
+        require(effective, cwd, TrustStore(places.trust))
+    except RelayError as failure:
+        first, _, rest = failure.message.partition("\n")
+        return effective.config, [warning("relay.toml", first, failure.hint or "relay trust", detail=rest)]
+    return effective.config, [ok("relay.toml", "read, and nothing in it needs more trust")]
