@@ -35,6 +35,7 @@ from relay.api.auth import Gatekeeper
 from relay.api.context import ApiContext
 from relay.api.starting import policy_of
 from relay.api.stream import EventStream
+from relay.core.config import Config
 from relay.core.wire import to_wire
 from relay.effects.clock import WallClock
 from relay.effects.detect_reader import DetectReader
@@ -91,11 +92,8 @@ def run(port: int | None = None, *, while_busy: bool = False, quiet: bool = Fals
             wanted = load_effective(None, config_dir).config.relay.server_port
         bound = _bind(wanted, any_other=port is None and while_busy)
         try:
-            detect = load_effective(None, config_dir).config.detect
-            ambient = detect.interval_seconds if detect.ambient else 0.0
-            daemon = Daemon(
-                places, config_dir, bound, while_busy=while_busy, ambient_seconds=ambient, manager=manager
-            )
+            own = load_effective(None, config_dir).config
+            daemon = Daemon(places, own, config_dir, bound, while_busy=while_busy, manager=manager)
             lock.note({"pid": os.getpid(), "port": daemon.port})
             return trio.run(daemon.serve, quiet)
         finally:
@@ -108,28 +106,28 @@ class Daemon:
 
     Args:
         places: the user's state folder.
+        own: the user's own settings.
         config_dir: folder of the user's own relay.toml.
         bound: the listening socket.
         while_busy: end when nothing is under way.
-        ambient_seconds: how often new agent sessions are looked for; 0: never.
         manager: the service manager that started it, if one did.
     """
 
     def __init__(
         self,
         places: StatePlaces,
+        own: Config,
         config_dir: Path,
         bound: socket.socket,
         *,
         while_busy: bool,
-        ambient_seconds: float = 0.0,
         manager: ServiceManager | None = None,
     ) -> None:
         self._places = places
         self._config_dir = config_dir
         self._bound = bound
         self._while_busy = while_busy
-        self._ambient_seconds = ambient_seconds
+        self._own = own
         self._manager = manager or ServiceManager()
         self._failure = ""
         self._ending = trio.Event()
@@ -163,7 +161,14 @@ class Daemon:
                 runtime_tell.append(runtime.tell)
                 self.facade.bind(runtime)
                 policies = await trio.to_thread.run_sync(self._policies)
-                runtime.begin(self._clock(), policies, ambient_seconds=self._ambient_seconds)
+                runtime.begin(
+                    self._clock(),
+                    policies,
+                    ambient_seconds=self._own.detect.interval_seconds if self._own.detect.ambient else 0.0,
+                    gc_enabled=self._own.gc.enabled,
+                    gc_keep_days=self._own.gc.keep_days,
+                    gc_output_max_mb=self._own.gc.output_max_mb,
+                )
                 await self._http(world, quiet)
                 work.cancel_scope.cancel()
             port.close()

@@ -112,6 +112,15 @@ class Facade:
             )
         )
 
+    async def clear_away(self, *, dry_run: bool, keep_days: float | None) -> Mapping[str, Any]:
+        """Clear away what is left of ended sessions."""
+        return await self._ask(
+            lambda correlation: messages.ClearAway(
+                correlation=correlation, dry_run=dry_run, keep_days=keep_days
+            ),
+            deadline=max(self._deadline, 600.0),
+        )
+
     async def tree(self) -> Mapping[str, Any]:
         """The live actor tree."""
         return await self._ask(lambda correlation: messages.DescribeTree(correlation=correlation))

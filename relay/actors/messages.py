@@ -96,6 +96,20 @@ class DescribeTree:
 
 
 @frozen(kw_only=True)
+class ClearAway:
+    """To the root: clear away what is left of ended sessions. -> Answered.
+
+    Args:
+        dry_run: only tell what would go.
+        keep_days: what ended within so many days is kept; None for the configured number.
+    """
+
+    correlation: str
+    dry_run: bool
+    keep_days: float | None = None
+
+
+@frozen(kw_only=True)
 class RecordEvent:
     """To the root: put an event of the daemon's own into the log."""
 
@@ -119,11 +133,15 @@ class Begin:
 
     Args:
         ambient_seconds: how often new agent sessions are looked for; 0: never.
+        gc_enabled, gc_keep_days, gc_output_max_mb: the `[gc]` section of the user's own relay.toml.
     """
 
     at: datetime
     policies: Mapping[str, Any] = field(factory=dict)
     ambient_seconds: float = 0.0
+    gc_enabled: bool = False
+    gc_keep_days: float = 14.0
+    gc_output_max_mb: float = 1024.0
 
 
 @frozen(kw_only=True)
@@ -240,6 +258,7 @@ _HERE = (
     ListApprovals,
     DecideApproval,
     DescribeTree,
+    ClearAway,
     RecordEvent,
     Answered,
     Begin,

@@ -9,11 +9,13 @@ from thespian.actors import ActorExitRequest
 from relay.actors.ambient import AmbientDetectorActor
 from relay.actors.base import Address, RelayActor, Wiring
 from relay.actors.desk import ApprovalDeskActor
+from relay.actors.housekeeper import HousekeeperActor
 from relay.actors.journal import HubActor, JournalActor
 from relay.actors.messages import (
     ActorCrashed,
     Answered,
     Begin,
+    ClearAway,
     CommandSession,
     CreateSession,
     DecideApproval,
@@ -39,6 +41,7 @@ _KINDS: dict[str, type[RelayActor]] = {
     "desk": ApprovalDeskActor,
     "sessions": SessionSupervisorActor,
     "ambient": AmbientDetectorActor,
+    "housekeeper": HousekeeperActor,
 }
 
 
@@ -79,6 +82,7 @@ class RootActor(RelayActor):
     def _start(self, message: Begin) -> None:
         self.send(self._fixed["sessions"], message)
         self.send(self._fixed["ambient"], message)
+        self.send(self._fixed["housekeeper"], message)
 
     def receive_CreateSession(self, message: CreateSession, sender: Address) -> None:
         """To the session supervisor."""
@@ -99,6 +103,10 @@ class RootActor(RelayActor):
     def receive_IsolateProvider(self, message: IsolateProvider, sender: Address) -> None:
         """To the provider pool."""
         self.send(self._fixed["pool"], message)
+
+    def receive_ClearAway(self, message: ClearAway, sender: Address) -> None:
+        """To the housekeeper."""
+        self.send(self._fixed["housekeeper"], message)
 
     def receive_ListApprovals(self, message: ListApprovals, sender: Address) -> None:
         """To the approval desk."""

@@ -58,9 +58,9 @@ class Runtime:
         """A request of the facade."""
         self.tell(self._root, message)
 
-    def begin(self, at: datetime, policies: Mapping[str, Any], *, ambient_seconds: float = 0.0) -> None:
-        """Start the tree, take up the sessions that were not over, and look for agents so often."""
-        self.ask_root(Begin(at=at, policies=policies, ambient_seconds=ambient_seconds))
+    def begin(self, at: datetime, policies: Mapping[str, Any], **settings: Any) -> None:
+        """Start the tree, and take up the sessions that were not over; `settings` by the names of `Begin`."""
+        self.ask_root(Begin(at=at, policies=policies, **settings))
 
     def shutdown(self) -> None:
         """End every actor. Children of the daemon live on."""

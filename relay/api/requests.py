@@ -124,5 +124,18 @@ class AdoptRequest:
 
 
 @frozen(kw_only=True)
+class GcRequest:
+    """Clear away what is left of ended sessions.
+
+    Args:
+        dry_run: only tell what would go.
+        keep_days: what ended within so many days is kept; null for the configured number.
+    """
+
+    dry_run: bool = False
+    keep_days: float | None = None
+
+
+@frozen(kw_only=True)
 class Nothing:
     """An empty body."""

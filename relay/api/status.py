@@ -18,7 +18,7 @@ from relay.api.sessions import entry_view
 from relay.api.starting import folder
 from relay.core.record import SessionRecord
 from relay.core.wire import to_wire
-from relay.errors import NotFoundError
+from relay.errors import ConfigError, NotFoundError
 from relay.store import audit_read, audit_verify, contracts
 from relay.store.places import RepoPlaces
 from relay.store.repo_root import repository_root
@@ -177,6 +177,14 @@ async def ticket(context: ApiContext, call: Call) -> Mapping[str, Any]:
     return {"url": f"http://127.0.0.1:{context.gatekeeper.port}/enter?ticket={made}"}
 
 
+async def clear_away(context: ApiContext, call: Call) -> Mapping[str, Any]:
+    """POST /api/gc."""
+    body: requests.GcRequest = call.body
+    if body.keep_days is not None and not 0 <= body.keep_days <= 36_500:
+        raise ConfigError(f"keepDays {body.keep_days} is not between 0 and 36500")
+    return await context.facade.clear_away(dry_run=body.dry_run, keep_days=body.keep_days)
+
+
 async def shutdown(context: ApiContext, call: Call) -> Mapping[str, Any]:
     """POST /api/daemon/stop: end the daemon; agents go on."""
     context.stop()
@@ -247,6 +255,14 @@ ROUTES = (
         handler=ticket,
         summary="A one-time link for a browser.",
         request=requests.Nothing,
+    ),
+    Route(
+        method="POST",
+        path="/api/gc",
+        handler=clear_away,
+        summary="Clear away what is left of ended sessions.",
+        request=requests.GcRequest,
+        response="{items, problems, dryRun}",
     ),
     Route(
         method="POST",

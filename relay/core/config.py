@@ -174,6 +174,21 @@ class DetectSettings:
 
 
 @frozen(kw_only=True)
+class GcSettings:
+    """The `[gc]` section; of your own relay.toml alone, since the daemon is yours.
+
+    Args:
+        enabled: the daemon clears away by itself, once a day.
+        keep_days: what ended within so many days is kept.
+        output_max_mb: megabytes of the output of ended sessions, in one repository.
+    """
+
+    enabled: bool = True
+    keep_days: float = 14.0
+    output_max_mb: int = 1024
+
+
+@frozen(kw_only=True)
 class PriceSettings:
     """A `[prices.<model>]` section: US dollars per million tokens; None means the built-in price."""
 
@@ -197,6 +212,7 @@ class Config:
     approvals: ApprovalSettings = field(factory=ApprovalSettings)
     prices: tuple[PriceSettings, ...] = ()
     detect: DetectSettings = field(factory=DetectSettings)
+    gc: GcSettings = field(factory=GcSettings)
 
     def provider(self, name: str) -> ProviderSettings:
         """The provider's settings; the defaults when it has no section."""

@@ -17,6 +17,7 @@ from relay.core.config import (
     AccountSettings,
     ApprovalSettings,
     DetectSettings,
+    GcSettings,
     PriceSettings,
     ProfileSettings,
     ProviderSettings,
@@ -242,6 +243,18 @@ DETECT = Section(
     ),
 )  # fmt: skip
 
+GC = Section(
+    path=("gc",),
+    builds=GcSettings,
+    about="Clearing away what ended sessions left. Counts in your own relay.toml, when the daemon starts.",
+    keys=(
+        Key(name="enabled", check=flag(), about="false: only `relay gc` clears away"),
+        Key(name="keep_days", check=number(0, 36500), about="what ended within so many days is kept"),
+        Key(name="output_max_mb", check=whole(1, 10**9),
+            about="of the output of ended sessions, in one repository; the oldest goes first"),
+    ),
+)  # fmt: skip
+
 PRICE = Section(
     path=("prices",),
     builds=PriceSettings,
@@ -256,7 +269,7 @@ PRICE = Section(
     ),
 )
 
-SECTIONS = (RELAY, PROVIDER, ACCOUNT, PROFILE, RETRY, CIRCUIT, VISION, VERIFY, APPROVALS, DETECT, PRICE)
+SECTIONS = (RELAY, PROVIDER, ACCOUNT, PROFILE, RETRY, CIRCUIT, VISION, VERIFY, APPROVALS, DETECT, GC, PRICE)
 """In the order of the starter file and of the documentation."""
 
 TOP = {section.path[0]: section for section in SECTIONS if len(section.path) == 1}

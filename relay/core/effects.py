@@ -309,6 +309,21 @@ class SurveyAgents:
 
 
 @frozen(kw_only=True)
+class CollectGarbage:
+    """Clear away what is left of ended sessions. -> GarbageCollected.
+
+    Args:
+        dry_run: only look.
+        keep_days, output_max_bytes: as in `relay.core.gc.GcPolicy`.
+    """
+
+    key: str
+    dry_run: bool
+    keep_days: float
+    output_max_bytes: int
+
+
+@frozen(kw_only=True)
 class EndDaemon:
     """End the daemon with a failure: its own machinery keeps failing. No answer."""
 
@@ -364,6 +379,7 @@ Effect = (
     | LoadAmbient
     | SaveAmbient
     | SurveyAgents
+    | CollectGarbage
     | EndDaemon
     | ListUnfinished
 )

@@ -418,6 +418,37 @@ class AgentsSurveyed:
     problems: tuple[str, ...] = ()
 
 
+@frozen(kw_only=True)
+class GarbageItem:
+    """Something that was looked at: what it is, what becomes of it and why; as in `relay.core.gc`.
+
+    Args:
+        remove: it goes, or would go.
+        removed: it is gone now.
+    """
+
+    kind: str
+    path: str
+    session: str
+    repository: str
+    bytes: int
+    remove: bool
+    removed: bool
+    why: str
+    hint: str = ""
+
+
+@frozen(kw_only=True)
+class GarbageCollected:
+    """What became of what is left of ended sessions."""
+
+    key: str
+    at: datetime
+    items: tuple[GarbageItem, ...]
+    problems: tuple[str, ...] = ()
+    dry_run: bool = False
+
+
 Report = (
     EffectFailed
     | WorktreePrepared
@@ -444,5 +475,6 @@ Report = (
     | UnfinishedListed
     | AmbientLoaded
     | AgentsSurveyed
+    | GarbageCollected
     | TargetChosen
 )

@@ -18,7 +18,7 @@ import trio
 
 from relay import errors
 from relay.core import effects, reports
-from relay.effects import do_ambient, do_children, do_journal, do_sessions, do_work
+from relay.effects import do_ambient, do_children, do_gc, do_journal, do_sessions, do_work
 from relay.effects.killpoints import KillPoints
 from relay.effects.timers import wait_until
 from relay.effects.world import World
@@ -49,6 +49,7 @@ _HANDLERS: Mapping[type[Any], Handler] = {
     effects.LoadAmbient: do_ambient.load_ambient,
     effects.SaveAmbient: do_ambient.save_ambient,
     effects.SurveyAgents: do_ambient.survey_agents,
+    effects.CollectGarbage: do_gc.collect_garbage,
 }
 _LANES: Mapping[type[Any], str] = {
     effects.SaveSession: "record",
@@ -61,6 +62,7 @@ _LANES: Mapping[type[Any], str] = {
     effects.SealRun: "seal",
     effects.SaveBreakers: "breakers",
     effects.SaveAmbient: "ambient",
+    effects.CollectGarbage: "gc",
     effects.AppendAudit: "audit",
 }
 """Effects that are done one after the other, as they were asked for, per session."""

@@ -123,6 +123,44 @@ async def create(
     )
 
 
+@frozen(kw_only=True)
+class WorktreeState:
+    """What would be lost with a session's folder.
+
+    Args:
+        dirty: names of what is in no commit; "" when there is nothing.
+        merged: its commits are in the branch that is checked out, or it made none.
+    """
+
+    dirty: str
+    merged: bool
+
+
+async def look(repo: Repository, sid: str, path: Path, base: str) -> WorktreeState:
+    """Look at a session's folder without changing anything.
+
+    Args:
+        base: the commit that the session began from.
+
+    Raises:
+        ConflictError, GitError: it is no worktree of this repository, or git can't look at it.
+    """
+    async with mutex(repo.common_dir):
+        if not await _is_worktree(path, repo.common_dir):
+            raise ConflictError(f"{path} is no worktree of this repository", hint="Look at it by hand.")
+        git = await open_git(repo.root)
+        refs = await session_refs(git, sid)
+        dirty = ""
+        try:
+            await _refuse_dirty(path, repo, session_branch(sid))
+        except ConflictError as error:
+            dirty = error.message
+        head = await (await open_git(path)).commit_id("HEAD")
+        tips = {tip for tip in (refs.get("branch"), head) if tip}
+        lonely = [tip for tip in tips if tip != base and not await _is_ancestor(git, tip, repo.head_commit)]
+        return WorktreeState(dirty=dirty, merged=not lonely)
+
+
 async def remove(repo: Repository, sid: str, path: Path, *, force: bool = False) -> None:
     """Remove the session's folder; its branch and refs stay. Nothing to do when it is gone.
 

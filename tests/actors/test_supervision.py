@@ -183,6 +183,7 @@ def test_the_tree_shows_every_actor(begin: Begin) -> None:
         "pool",
         "desk",
         "ambient",
+        "housekeeper",
         "sessions",
     ]
     session = tree["children"][-1]["children"][0]

@@ -417,7 +417,7 @@ EVERY_KEY = [
     for key in section.keys
 ]
 NEEDS_NO_TRUST = {
-    "relay", "profiles", "retry", "circuit", "prices", "detect",
+    "relay", "profiles", "retry", "circuit", "prices", "detect", "gc",
     "verify.timeout_seconds", "approvals.timeout_seconds",
     "providers.enabled", "providers.model", "providers.declared_cap", "providers.accounts.active",
     "vision.model", "vision.poll_ms",
