@@ -15,6 +15,7 @@ from relay.core.contract import Contract
 from relay.core.record import SessionRecord
 from relay.core.redact import DEFAULT
 from relay.effects import child, follow, manifest, native_session, opening_file, processes, spool, stdin, stop
+from relay.effects.make_again import make_again
 from relay.effects.opening_file import KeptOpening
 from relay.effects.seal import redact_files
 from relay.effects.settings import launch_settings
@@ -49,9 +50,11 @@ async def start_child(world: World, effect: effects.StartChild) -> reports.Child
         return _started(world, effect, opening, shim.pid if shim else 0, found=True)
     if folder.path.exists():
         folder.remove()
+    remade = await make_again(record)
     provider = provider_named(effect.target.provider)
     settings = await launch_settings(world, record, effect.target)
     opening, contract = await _opening(world, effect)
+    opening = evolve(opening, notes=(*remade, *opening.notes))
     if effect.opening.resume_native:
         copied = await native_session.bring(world, effect, provider, settings)
         resumed = render_resume(contract) if contract else effect.opening.text

@@ -11,8 +11,8 @@ from relay.core import effects, reports
 from relay.core.approval import is_inside
 from relay.core.brief import render
 from relay.core.contract import sign
-from relay.core.record import SessionRecord
 from relay.effects import manifest, merge, repository, snapshot, verify, worktree
+from relay.effects.make_again import make_again
 from relay.effects.world import World, marker
 from relay.store import contracts
 from relay.store.places import RepoPlaces
@@ -29,7 +29,7 @@ async def take_snapshot(world: World, effect: effects.TakeSnapshot) -> reports.S
         return reports.SnapshotTaken(
             key=effect.key, at=world.clock(), number=effect.number, commit="", made=False, notes=(note,)
         )
-    remade = await _make_again(record, tree)
+    remade = await make_again(record)
     taken = await snapshot.take(
         tree,
         record.sid,
@@ -58,15 +58,6 @@ async def take_snapshot(world: World, effect: effects.TakeSnapshot) -> reports.S
         notes=(*remade, *taken.notes),
         diff_stat=work.stat,
     )
-
-
-async def _make_again(record: SessionRecord, tree: Path) -> tuple[str, ...]:
-    """A worktree that somebody removed is made again from what was committed; what to tell the user."""
-    if not record.branch or await trio.Path(tree).exists():
-        return ()
-    repo = await repository.inspect(Path(record.repository))
-    await worktree.create(repo, record.sid, tree, carry=False)
-    return (f"{tree} was gone and was made again from the last snapshot; what was not in it is lost",)
 
 
 async def seal_contract(world: World, effect: effects.SealContract) -> reports.ContractSealed:
