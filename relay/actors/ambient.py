@@ -95,4 +95,4 @@ class AmbientDetectorActor(RelayActor):
         self.want(effects.SurveyAgents(key="survey", known=tuple(known or ()), first=known is None))
 
     def _again(self, at: Any, seconds: float, key: str = "survey") -> None:
-        self.want(effects.SetTimer(key=key, at=at + timedelta(seconds=seconds)))
+        self.want(effects.SetTimer(key=key, at=at + timedelta(seconds=seconds), through_sleep=True))

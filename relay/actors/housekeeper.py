@@ -81,4 +81,5 @@ class HousekeeperActor(RelayActor):
         self.send(self.wires.facade, Answered(correlation=report.key, answer=refused))
 
     def _tomorrow(self, at: Any) -> None:
-        self.want(effects.SetTimer(key=_DAILY, at=at + timedelta(seconds=DAY_SECONDS), jitter=600.0))
+        when = at + timedelta(seconds=DAY_SECONDS)
+        self.want(effects.SetTimer(key=_DAILY, at=when, jitter=600.0, through_sleep=True))

@@ -9,8 +9,9 @@ from relay.actors.base import Address, RelayActor
 from relay.actors.messages import Answered, DescribeProviders, IsolateProvider
 from relay.core import asks, circuit, effects, reports
 from relay.core.chain import Target, parse_target
-from relay.core.commands import Accepted
+from relay.core.commands import Accepted, Refused
 from relay.core.wire import from_wire, to_wire
+from relay.errors import ConfigError
 
 
 class ProviderPoolActor(RelayActor):
@@ -81,7 +82,12 @@ class ProviderPoolActor(RelayActor):
 
     def receive_IsolateProvider(self, message: IsolateProvider, sender: Address) -> None:
         """By hand."""
-        target = _target(message.target)
+        try:
+            target = _target(message.target)
+        except ConfigError as error:
+            refused = Refused(code=error.code, message=error.message, hint=error.hint)
+            self.send(sender, Answered(correlation=message.correlation, answer=refused))
+            return
         before = self._breaker(target)
         if message.isolated:
             after = circuit.isolate(before, "isolated by hand", message.at)

@@ -16,9 +16,10 @@ from relay.api.context import ApiContext
 from relay.api.routing import Call, Route, whole_number
 from relay.api.sessions import entry_view
 from relay.api.starting import folder
+from relay.core.chain import parse_target
 from relay.core.record import SessionRecord
 from relay.core.wire import to_wire
-from relay.errors import ConfigError, NotFoundError
+from relay.errors import ConfigError, NotFoundError, UnknownProviderError
 from relay.store import audit_read, audit_verify, contracts
 from relay.store.places import RepoPlaces
 from relay.store.repo_root import repository_root
@@ -128,6 +129,11 @@ async def circuit(context: ApiContext, call: Call) -> Any:
 
 async def isolate(context: ApiContext, call: Call) -> Mapping[str, Any]:
     """POST /api/circuit."""
+    # A name of the wrong shape is refused here: no actor should have to.
+    provider, _ = parse_target(call.body.target)
+    if provider not in context.provider_names:
+        known = ", ".join(context.provider_names)
+        raise UnknownProviderError(f"no provider {provider!r}", hint=f"known: {known}")
     return await context.facade.isolate(call.body.target, call.body.isolated)
 
 

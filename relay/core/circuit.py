@@ -116,7 +116,9 @@ def probe_lost(breaker: Breaker) -> Breaker:
 
 
 def failed(breaker: Breaker, verdict: Verdict, now: datetime, policy: CircuitPolicy) -> Breaker:
-    """The breaker after a failed turn or start."""
+    """The breaker after a failed turn or start; one isolated by hand or by auth stays so."""
+    if breaker.state is Circuit.ISOLATED:
+        return breaker
     why = verdict.failure.value.replace("_", " ")
     match verdict.failure:
         case FailureClass.NONE | FailureClass.REFUSAL | FailureClass.CONTEXT_OVERFLOW:

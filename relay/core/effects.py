@@ -186,12 +186,18 @@ class LocatePaths:
 
 @frozen(kw_only=True)
 class SetTimer:
-    """Report back at a wall-clock instant (plus up to `jitter` seconds). Replaces one of the same key.
-    -> TimerFired."""
+    """Report back at an instant (plus up to `jitter` seconds). Replaces one of the same key. -> TimerFired.
+
+    Args:
+        through_sleep: the instant is the wall clock's (a quota's reset): a machine that slept past it, or
+            whose clock was set past it, is told at once. Otherwise only time counts in which the machine is
+            awake (an agent's heartbeat, an answer that is awaited): the agent slept too.
+    """
 
     key: str
     at: datetime
     jitter: float = 0.0
+    through_sleep: bool = False
 
 
 @frozen(kw_only=True)

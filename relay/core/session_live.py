@@ -47,6 +47,7 @@ class LiveRun:
         turn_end: a turn's end that has not been acted on.
         permissions: requests that wait for an answer, by the provider's id.
         near_limit: why it should be handed off before the wall, if it should.
+        long_retry: the same of a retry that an earlier life saw, while nothing has come of it since.
         ending: it is being ended.
         gate_open: a safe point is awaited.
         interrupting: the end of an interrupted turn is awaited.
@@ -69,6 +70,7 @@ class LiveRun:
     native_id: str = ""
     permissions: dict[str, PermissionAsked] = field(factory=dict)
     near_limit: str = ""
+    long_retry: str = ""
     ending: bool = False
     gate_open: bool = False
     interrupting: bool = False

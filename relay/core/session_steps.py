@@ -176,7 +176,8 @@ class SessionSteps(SessionTalk):
             return []
         # Held no more, and the crash came before it was woken: at once.
         jitter = 0.0 if record.in_place_retry or record.wake_at is None else 5.0
-        return [effects.SetTimer(key="wake", at=record.wake_at or at, jitter=jitter)]
+        wake = record.wake_at or at
+        return [effects.SetTimer(key="wake", at=wake, jitter=jitter, through_sleep=True)]
 
     def _seal_runs(self) -> Outputs:
         return [

@@ -84,6 +84,8 @@ class SessionTurns(SessionEnds):
         """All that was known of the run has been read again: act on what was not acted on."""
         if self.record.ending:
             return self._go_on_ending(at)
+        if self._live.long_retry:
+            self._live.near_limit = self._live.long_retry
         outputs: Outputs = []
         for asked in tuple(self._live.permissions.values()):
             outputs += self._judge(asked, at)
@@ -95,6 +97,7 @@ class SessionTurns(SessionEnds):
         live = self._live
         if isinstance(event, SIGNS_OF_LIFE):
             live.seen_life = True
+            live.long_retry = ""
         match event:
             case AgentStarted():
                 live.native_id = event.native_id
@@ -118,8 +121,9 @@ class SessionTurns(SessionEnds):
                 if self.record.run:
                     self._change_run(self.record.run.number, tokens=live.tokens)
                 self._check_cap()
-            case Retrying() if not known and (event.delay or 0.0) >= LONG_RETRY_SECONDS:
-                live.near_limit = f"{self._target()} would wait {event.delay:.0f} s by itself"
+            case Retrying() if (event.delay or 0.0) >= LONG_RETRY_SECONDS:
+                why = f"{self._target()} would wait {event.delay:.0f} s by itself"
+                live.long_retry, live.near_limit = (why, live.near_limit) if known else ("", why)
             case QuotaReported():
                 return self._check_quota(event, at)
         return []

@@ -20,7 +20,7 @@ from relay import errors
 from relay.core import effects, reports
 from relay.effects import do_ambient, do_children, do_gc, do_journal, do_sessions, do_work
 from relay.effects.killpoints import KillPoints
-from relay.effects.timers import wait_until
+from relay.effects.timers import wait_awake, wait_until
 from relay.effects.world import World
 
 log = logging.getLogger("relay.effects")
@@ -143,7 +143,11 @@ class EffectsPort:
             self._tell(reply_to, report)
 
     async def _timer(self, effect: effects.SetTimer, reply_to: Address) -> None:
-        await wait_until(effect.at, clock=self._world.clock, jitter=effect.jitter)
+        clock = self._world.clock
+        if effect.through_sleep:
+            await wait_until(effect.at, clock=clock, jitter=effect.jitter)
+        else:
+            await wait_awake((effect.at - clock()).total_seconds(), jitter=effect.jitter)
         self._answer(effect, reply_to, reports.TimerFired(key=effect.key, at=self._world.clock()))
 
     async def _follow(self, effect: effects.FollowChild, reply_to: Address) -> None:
