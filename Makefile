@@ -32,7 +32,7 @@ SEED ?= 1
 
 soak: $(VENV)/.dev
 	RELAY_CRASH_POINTS=all RELAY_CRASH_SESSIONS=$(SESSIONS) RELAY_CRASH_SEED=$(SEED) \
-		timeout 3600 $(BIN)/python -m pytest tests/crash $(ARGS)
+		RELAY_STREAM_MB=1024 timeout 3600 $(BIN)/python -m pytest tests/crash tests/daemon/test_streams.py $(ARGS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
