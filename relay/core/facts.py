@@ -260,9 +260,7 @@ class SessionFacts:
         self._bound("open_calls", self.open_calls)
         if call.tool_kind is ToolKind.READ:
             for path in paths:
-                within = inside(path, self.worktree)
-                if within:
-                    self._keep("read", self.read, within, MOST_FILES)
+                self.note_read(path)
 
     def _resulted(self, result: ToolResult, run: int) -> None:
         call = self.open_calls.pop(f"{run}:{result.call_id}", None)
@@ -291,6 +289,12 @@ class SessionFacts:
         for path in call.paths:
             self.failures.pop(f"edit {path}", None)
             self.note_changed(path)
+
+    def note_read(self, path: str) -> None:
+        """A file was read; `path` is absolute, or relative to the worktree."""
+        within = inside(path, self.worktree)
+        if within:
+            self._keep("read", self.read, within, MOST_FILES)
 
     def note_changed(self, path: str) -> None:
         """A file was changed; `path` is absolute, or relative to the worktree."""

@@ -181,6 +181,10 @@ class Lift:
         """A file was changed: for a list, in place of the tool call and its result."""
         self.facts.note_changed(path)
 
+    def read(self, path: str) -> None:
+        """A file was read, by something that is no tool call of its own."""
+        self.facts.note_read(path)
+
     def failed(self, error: ErrorSignal, verdict: Verdict, at: datetime | None = None) -> None:
         """The provider refused, or something else kept the agent from going on."""
         self.take(TurnEnded(outcome=TurnOutcome.FAILED, error=error, verdict=verdict), at)

@@ -14,6 +14,7 @@ from relay.providers.store_protocol import SessionStore
 
 _STORES: dict[str, tuple[str, str]] = {
     "claude": ("relay.providers.claude_store", "ClaudeStore"),
+    "codex": ("relay.providers.codex_store", "CodexStore"),
 }
 """Name -> module and class, in the order in which they are searched."""
 

@@ -133,7 +133,11 @@ RECORDINGS: dict[str, dict[str, Any]] = {
     "stdin_get_usage": {**DONE, "first_prompt": "hi"},
     "stdin_interrupt": {**OPEN, "first_prompt": "write a long text"},
     "stdin_interrupt_tool": {**OPEN, "first_prompt": "run the sleep"},
-    "stdin_multiturn": {**DONE, "first_prompt": "first question", "last_prompt": "second question, as content blocks"},
+    "stdin_multiturn": {
+        **DONE,
+        "first_prompt": "first question",
+        "last_prompt": "second question, as content blocks",
+    },
     "stdin_open_no_data": {**DONE, "first_prompt": "hello"},
     "stdin_replay": {**DONE, "first_prompt": "hello"},
     "stdin_sigint_text": {**OPEN, "first_prompt": "do the long thing"},
