@@ -23,7 +23,8 @@ async def redact_files(folder: RunFolder, redact: Callable[[str], str], *, limit
 
     The number of lines stays. Bytes that are no UTF-8 come to `redact` as lone surrogates and stay what they
     are. Idempotent; a crash midway leaves each file either whole or rewritten, and the folder marked as
-    sealed but not redacted. Runs in a thread, which a cancellation ends; memory is bounded by the longest line.
+    sealed but not redacted. Runs in a thread, which a cancellation ends; memory is bounded by the longest
+    line.
 
     Args:
         folder: a run that has ended.
@@ -69,7 +70,7 @@ class _Rewriter:
         source = self._folder.open(self._name, os.O_RDONLY)
         try:
             while data := os.read(source, _TURN):
-                # A gigabyte takes minutes, and the daemon's end does not wait for it: the next one begins anew.
+                # A gigabyte takes minutes; the daemon does not wait for it at its end, and the next begins anew.
                 trio.from_thread.check_cancelled()
                 lines = framer.feed(data)
                 _write(handle, b"".join(self._redacted(line) + b"\n" for line in lines))
