@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import os
 import re
-import shutil
-import subprocess
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
-from relay.core.config import AccountSettings, Config
+from relay.core.config import AccountSettings, Config, ProviderSettings
+from relay.doctor.ask import ask
 from relay.doctor.check import Check, error, ok, skipped, warning
-from relay.providers.protocol import Provider
+from relay.effects.child import environment, resolve
+from relay.effects.processes import MARKER
+from relay.errors import MissingBinaryError
+from relay.providers.protocol import Account, LaunchRequest, Provider
 from relay.providers.table import provider_named, provider_names
 
-SECONDS = 20.0
+_NEUTRAL = "/"
+"""Where they are asked: in a repository they would read what it says of itself."""
 
 
 def agents(config: Config, env: Mapping[str, str]) -> Iterator[Check]:
-    """All of them, asked side by side."""
+    """All of them, asked side by side.
+
+    Args:
+        config: what is in force; nothing of a repository that is not trusted, as its programs are run.
+    """
     with ThreadPoolExecutor() as pool:
         found = pool.map(lambda name: list(_agent(provider_named(name), config, env)), provider_names())
         checks = [check for each in found for check in each]
@@ -37,15 +45,21 @@ def _agent(provider: Provider, config: Config, env: Mapping[str, str]) -> Iterat
         yield skipped(name, "not enabled in relay.toml")
         return
     program = settings.command or provider.program
-    path = shutil.which(program, path=env.get("PATH"))
-    if path is None:
-        mend = f"install it, or name it as command in [providers.{provider.name}]"
-        yield skipped(name, f"{program} is not on the PATH ({mend})")
+    section = f"[providers.{provider.name}]"
+    try:
+        path = resolve(program, path=env.get("PATH", os.defpath), cwd=_NEUTRAL)
+    except MissingBinaryError as failure:
+        if settings.command:
+            mend = f"mend command in {section}, or take it out"
+            yield error(name, failure.message, mend)
+        else:
+            told = f"{program} is not on the PATH (install it, or name it as command in {section})"
+            yield skipped(name, told)
         return
-    status, out, err = _ask(path, ("--version",), env)
-    version = re.search(r"\d+(?:\.\d+)+", out)
-    if status != 0 or version is None:
-        yield error(name, f"{path} does not run: {(err or out).strip()[:200]}", "install it anew")
+    answer = ask(path, "--version", env=env, cwd=_NEUTRAL)
+    version = re.search(r"\d+(?:\.\d+)+", answer.out)
+    if answer.status != 0 or version is None:
+        yield error(name, f"{path} does not run: {answer.said or 'it says nothing'}", "install it anew")
         return
     told = f"{provider.display_name} {version[0]} ({path})"
     if _numbers(version[0]) < _numbers(provider.tested_version):
@@ -53,42 +67,42 @@ def _agent(provider: Provider, config: Config, env: Mapping[str, str]) -> Iterat
         yield warning(name, told, mend)
     else:
         yield ok(name, told)
-    for account in settings.accounts or (AccountSettings(label="default"),):
-        yield _login(provider, path, account, {**env, **settings.env})
+    accounts = settings.accounts or (AccountSettings(label="default"),)
+    with ThreadPoolExecutor() as pool:
+        yield from pool.map(lambda account: _login(provider, path, settings, account, env), accounts)
 
 
-def _login(provider: Provider, path: str, account: AccountSettings, env: Mapping[str, str]) -> Check:
+def _login(
+    provider: Provider,
+    path: str,
+    settings: ProviderSettings,
+    account: AccountSettings,
+    env: Mapping[str, str],
+) -> Check:
     name = f"login {provider.name}/{account.label}"
     if not provider.login_args:
         return skipped(name, "can't be asked")
-    own = {**env, **account.env}
-    if account.config_dir:
-        own[provider.config_dir_env] = account.config_dir
-    logged_in, said = provider.login_told(*_ask(path, provider.login_args, own))
+    # Asked as a run of this account would be started: with what it sets, and without what it must not see.
+    request = LaunchRequest(
+        session_id="",
+        run=1,
+        cwd=_NEUTRAL,
+        prompt="",
+        account=Account(label=account.label, config_dir=account.config_dir, env=account.env),
+        command=settings.command,
+        env=settings.env,
+        base_url=settings.base_url,
+    )
+    own = environment(env, provider.launch(request), marker="", cwd=_NEUTRAL)
+    del own[MARKER]
+    answer = ask(path, *provider.login_args, env=own, cwd=_NEUTRAL)
+    logged_in, said = provider.login_told(answer.status, answer.out, answer.err)
     if logged_in:
         return ok(name, said)
+    folder = f" with {provider.config_dir_env}={account.config_dir}" if account.config_dir else ""
     if logged_in is None:
         return warning(name, f"it does not tell whether it is logged in: {said}", "start it by hand once")
-    return warning(name, said, f"log in with `{provider.program}` in this account's folder")
-
-
-def _ask(path: str, words: tuple[str, ...], env: Mapping[str, str]) -> tuple[int, str, str]:
-    try:
-        done = subprocess.run(
-            [path, *words],
-            env=dict(env),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return -1, "", f"no answer in {SECONDS:.0f} s"
-    except OSError as failure:
-        return -1, "", str(failure)
-    return done.returncode, done.stdout, done.stderr
+    return warning(name, said, f"log in: start `{settings.command or provider.program}`{folder}")
 
 
 def _numbers(version: str) -> tuple[int, ...]:

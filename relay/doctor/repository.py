@@ -12,7 +12,7 @@ import trio
 from relay.core.config import Config
 from relay.doctor.check import Check, error, ok, skipped, warning
 from relay.effects.repository import inspect
-from relay.errors import NoRepositoryError, RelayError
+from relay.errors import NoRepositoryError, NotTrustedError, RelayError
 from relay.providers.table import provider_names
 from relay.store.config_file import load_effective
 from relay.store.places import RepoPlaces, StatePlaces
@@ -49,17 +49,39 @@ def repository(cwd: Path) -> Iterator[Check]:
         yield ok(".relay", f"{folder} is yours alone")
 
 
-def configuration(places: StatePlaces, cwd: Path | None, config_dir: Path) -> tuple[Config, list[Check]]:
-    """The settings in force, the defaults where they can't be read; and what is to be said of them."""
+def configuration(places: StatePlaces, root: Path | None, config_dir: Path) -> tuple[Config, list[Check]]:
+    """The settings in force, and what is to be said of them.
+
+    What a repository says that is not trusted is not in force: `command` would be run.
+
+    Args:
+        root: top of the repository; None outside of one.
+
+    Returns:
+        The defaults where they can't be read.
+    """
+    name = "relay.toml"
     try:
-        effective = load_effective(cwd, config_dir, known=provider_names())
+        effective = load_effective(root, config_dir, known=provider_names())
     except RelayError as failure:
-        return Config(), [error("relay.toml", failure.message, failure.hint or "mend the line it names")]
-    if cwd is None:
-        return effective.config, [ok("relay.toml", f"your own, in {config_dir}")]
+        told = error(name, failure.message, failure.hint or "mend the line it names")
+        return _own(config_dir), [told]
+    own = effective.loaded_user.config
+    if root is None:
+        return own, [ok(name, f"your own, in {config_dir}")]
     try:
-        require(effective, cwd, TrustStore(places.trust))
-    except RelayError as failure:
+        require(effective, root, TrustStore(places.trust))
+    except NotTrustedError as failure:
         first, _, rest = failure.message.partition("\n")
-        return effective.config, [warning("relay.toml", first, failure.hint or "relay trust", detail=rest)]
-    return effective.config, [ok("relay.toml", "read, and nothing in it needs more trust")]
+        return own, [warning(name, first, failure.hint or "relay trust", detail=rest)]
+    except RelayError as failure:
+        return own, [error(name, failure.message, failure.hint or "see the file that it names")]
+    return effective.config, [ok(name, "read, and nothing in it needs more trust")]
+
+
+def _own(config_dir: Path) -> Config:
+    """The user's own settings, for when the repository's can't be read; the defaults when neither can."""
+    try:
+        return load_effective(None, config_dir, known=provider_names()).config
+    except RelayError:
+        return Config()

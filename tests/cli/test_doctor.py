@@ -223,3 +223,50 @@ def test_people_see_what_to_do(relay: Callable, programs: Path, repository: Path
     assert ran.out.rstrip().endswith("1 error, 1 warning")
     assert quiet.out.startswith("warning  git identity")
     assert "ok " not in quiet.out
+
+
+def test_nothing_that_a_repository_names_is_run_before_it_is_trusted(
+    doctor: Callable, relay: Callable, programs: Path, repository: Path, tmp_path: Path
+) -> None:
+    ran = tmp_path / "ran"
+    (repository / "agent").write_text(f"#!/bin/sh\n: > {ran}\necho 99.0.0\n")
+    (repository / "agent").chmod(0o755)
+    (repository / ".relay").mkdir(mode=0o700)
+    (repository / ".relay" / "relay.toml").write_text(
+        f'[providers.claude]\ncommand = "{repository / "agent"}"\n'
+    )
+    assert (status(doctor(), "relay.toml"), ran.exists()) == ("warning", False)
+
+    relay("trust", "--yes")
+    assert (status(doctor(), "agent claude"), ran.exists()) == ("ok", True)
+
+
+def test_nothing_is_found_by_a_relative_entry_of_the_path(
+    doctor: Callable, programs: Path, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(repository)
+    monkeypatch.setenv("PATH", f".:{programs}")
+
+    assert status(doctor(), "agent claude") == "skipped"
+
+
+def test_a_login_is_asked_for_as_a_run_of_the_account_is_started(
+    doctor: Callable, programs: Path, repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(programs)
+    (programs / "claude").write_text(
+        '#!/bin/sh\n[ "$1" = auth ] || { echo 99.0.0; exit; }\n'
+        'if [ -n "$ANTHROPIC_API_KEY" ]; then in=true; else in=false; fi\n'
+        'echo "{\\"loggedIn\\": $in}"\n'
+    )
+    (tmp_path / "config").mkdir()
+    folder = tmp_path / "work"
+    (tmp_path / "config" / "relay.toml").write_text(
+        f'[providers.claude.accounts.work]\nconfig_dir = "{folder}"\n'
+    )
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "of the shell, which no account gets")
+
+    found = doctor()["login claude/work"]
+
+    assert found["status"] == "warning"
+    assert f"CLAUDE_CONFIG_DIR={folder}" in found["mend"]
