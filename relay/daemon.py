@@ -86,19 +86,37 @@ def run(port: int | None = None, *, while_busy: bool = False, quiet: bool = Fals
     _log_to(places.log / "daemon.log")
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with DaemonLock.acquire(places.lock, started=WallClock()().isoformat()) as lock:
-        config_dir = user_config_dir(os.environ)
-        wanted = port
-        if wanted is None:
-            wanted = load_effective(None, config_dir).config.relay.server_port
-        bound = _bind(wanted, any_other=port is None and while_busy)
         try:
-            own = load_effective(None, config_dir).config
-            daemon = Daemon(places, own, config_dir, bound, while_busy=while_busy, manager=manager)
-            lock.note({"pid": os.getpid(), "port": daemon.port})
-            return trio.run(daemon.serve, quiet)
-        finally:
-            bound.close()
-            places.daemon.unlink(missing_ok=True)
+            return _run(places, lock, manager, port, while_busy=while_busy, quiet=quiet)
+        except RelayError as error:
+            # Under a service manager nobody sees what is printed; `relay daemon status` reads the log.
+            log.error("not started: %s", error.message)
+            raise
+        except Exception as error:
+            log.exception("ends: it failed by a fault of its own: %r", error)
+            raise
+
+
+def _run(
+    places: StatePlaces,
+    lock: DaemonLock,
+    manager: ServiceManager,
+    port: int | None,
+    *,
+    while_busy: bool,
+    quiet: bool,
+) -> int:
+    config_dir = user_config_dir(os.environ)
+    own = load_effective(None, config_dir).config
+    wanted = own.relay.server_port if port is None else port
+    bound = _bind(wanted, any_other=port is None and while_busy)
+    try:
+        daemon = Daemon(places, own, config_dir, bound, while_busy=while_busy, manager=manager)
+        lock.note({"pid": os.getpid(), "port": daemon.port})
+        return trio.run(daemon.serve, quiet)
+    finally:
+        bound.close()
+        places.daemon.unlink(missing_ok=True)
 
 
 class Daemon:
@@ -192,7 +210,7 @@ class Daemon:
             self._announce(quiet)
             self._manager.tell("READY=1", f"MAINPID={os.getpid()}", f"STATUS=listening on port {self.port}")
             if self._manager.watchdog_seconds:
-                nursery.start_soon(self._prove_alive)
+                nursery.start_soon(self._manager.prove_alive, self.facade.tree, self._ending)
             if self._while_busy:
                 nursery.start_soon(self._end_when_idle)
             await self._ending.wait()
@@ -258,16 +276,6 @@ class Daemon:
             async for number in received:
                 log.info("ends by %s", signal.Signals(number).name)
                 self._ending.set()
-
-    async def _prove_alive(self) -> None:
-        """Pings the watchdog while the actors answer; a daemon that hangs is restarted."""
-        interval = self._manager.watchdog_seconds / 2
-        while not self._ending.is_set():
-            with trio.move_on_after(interval):
-                await self.facade.tree()
-                self._manager.tell("WATCHDOG=1")
-            with trio.move_on_after(interval):
-                await self._ending.wait()
 
     async def _end_when_idle(self) -> None:
         idle_since = trio.current_time()

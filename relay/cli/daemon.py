@@ -10,9 +10,10 @@ import click
 from relay.cli import service
 from relay.cli.base import Group, say, settings
 from relay.cli.client import Where, find, is_named, recorded_pid
-from relay.cli.launch import end_daemon, ensure_daemon, last_words, lock_holder, wait_for_daemon
+from relay.cli.launch import end_daemon, ensure_daemon, last_words, wait_for_daemon
 from relay.cli.tables import pairs, print_json
 from relay.errors import ConfigError, NoDaemonError, UserError
+from relay.store.lock_holder import lock_holder
 from relay.store.places import StatePlaces
 
 _port_option = click.option(
@@ -194,7 +195,7 @@ def why_not(places: StatePlaces) -> list[str]:
     lines = []
     if state := _service_state():
         lines.append(f"the installed service is {state}: journalctl --user -u {service.UNIT}")
-    holder = lock_holder(places)
+    holder = lock_holder(places.lock)
     if holder:
         lines.append(f"pid {holder} holds its lock and does not answer: it may be starting, or hang")
     elif recorded_pid(places):

@@ -5,7 +5,6 @@ Called by `relay run`, which hosts one when none runs, and by `relay daemon star
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -18,7 +17,7 @@ import psutil
 from relay.cli.base import Settings
 from relay.cli.client import Client, Where, find, is_named, recorded_pid
 from relay.errors import NoDaemonError, RelayError, TimedOutError
-from relay.store.atomic import read
+from relay.store.lock_holder import lock_holder
 from relay.store.places import StatePlaces
 
 READY_SECONDS = 20.0
@@ -62,7 +61,9 @@ def ensure_daemon(settings: Settings, *, while_busy: bool = True, port: int | No
             child.wait(POLL_SECONDS)
         except subprocess.TimeoutExpired:
             continue
-        # It may have ended since another command started one at the same moment.
+        if not lock_holder(places.lock):
+            break
+        # It has ended since another command started one at the same moment.
         deadline = min(deadline, time.monotonic() + ANOTHER_SECONDS)
         wait(POLL_SECONDS)
     ended = child.poll()
@@ -86,26 +87,23 @@ def wait_for_daemon(settings: Settings) -> Where:
         wait(POLL_SECONDS)
 
 
-def lock_holder(places: StatePlaces) -> int:
-    """The pid of a daemon that runs by what its lock file says; 0 when none does.
-
-    The lock itself is not tried: that could get in the way of a daemon that is just starting.
-    """
-    try:
-        told = json.loads(read(places.lock, limit=4096) or b"{}")
-        pid = told.get("pid") if isinstance(told, dict) else None
-        words = psutil.Process(pid).cmdline() if isinstance(pid, int) and pid > 0 else []
-    except (ValueError, RelayError, psutil.Error):
-        return 0
-    return pid if pid and "relay" in words and "daemon" in words else 0
-
-
 def last_words(places: StatePlaces) -> str:
-    """The last line of the daemon's log that tells of trouble or an end."""
-    said = [line for line in _tail(places.log / "daemon.log").split("\n") if line.strip()]
-    started = [line for line in _tail(places.log / "start.log").split("\n") if line.startswith("error:")]
-    telling = [line for line in said if " ERROR " in line or " ends" in line or " WARNING " in line]
-    return (telling or started or [""])[-1]
+    """What the daemon last said of trouble or an end: a line of its log, or of its start if newer."""
+    log, start = places.log / "daemon.log", places.log / "start.log"
+    lines = _tail(log).split("\n")
+    telling = [line for line in lines if " ERROR " in line or " WARNING " in line or ": ends " in line]
+    said = [line for line in _tail(start).split("\n") if line.strip()]
+    errors = [line for line in said if line.startswith("error:")] or said[-1:]
+    if errors and (not telling or _changed(start) > _changed(log)):
+        return errors[-1]
+    return (telling or [""])[-1]
+
+
+def _changed(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 def end_daemon(settings: Settings) -> Where:

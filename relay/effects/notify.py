@@ -9,12 +9,16 @@ from __future__ import annotations
 import logging
 import os
 import socket
-from collections.abc import MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping
 
+import trio
 from attrs import frozen
+
+from relay.errors import RelayError
 
 log = logging.getLogger("relay.service")
 
+_SEND_SECONDS = 0.5
 _VARIABLES = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
 
 
@@ -47,7 +51,30 @@ class ServiceManager:
         name = "\0" + self.address[1:] if self.address.startswith("@") else self.address
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as endpoint:
+                # One that does not read must not hold the daemon up.
+                endpoint.settimeout(_SEND_SECONDS)
                 endpoint.connect(name)
                 endpoint.sendall("\n".join(states).encode())
         except OSError as error:
             log.warning("the service manager at %s can't be told: %s", self.address, error)
+
+    async def prove_alive(self, answers: Callable[[], Awaitable[object]], ending: trio.Event) -> None:
+        """Ping the watchdog at half its time until the end, each time only after `answers` has returned.
+
+        Args:
+            answers: passes through what must work; while it does not return, or fails, there is no ping.
+        """
+        interval = self.watchdog_seconds / 2
+        while not ending.is_set():
+            began = trio.current_time()
+            with trio.move_on_after(interval) as scope:
+                try:
+                    await answers()
+                except RelayError as error:
+                    log.warning("the watchdog is not told: %s", error.message)
+                else:
+                    self.tell("WATCHDOG=1")
+            if scope.cancelled_caught:
+                log.warning("the watchdog is not told: the actors did not answer within %g s", interval)
+            with trio.move_on_at(began + interval):
+                await ending.wait()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -77,8 +78,7 @@ def test_nothing_of_the_folder_we_stand_in_is_run(
     assert relay("daemon", "start", "--port", "0").code == 0
 
 
-def test_a_daemon_that_cannot_start_says_why(cleared: Path, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr("relay.cli.launch.ANOTHER_SECONDS", 0.0)
+def test_a_daemon_that_cannot_start_says_why(cleared: Path, tmp_path: Path) -> None:
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "relay.toml").write_text("[relay]\nserver_prot = 1\n")
 
@@ -86,6 +86,31 @@ def test_a_daemon_that_cannot_start_says_why(cleared: Path, tmp_path: Path, monk
         ensure_daemon(Settings())
 
     assert "server_prot" in caught.value.hint
+
+
+@pytest.mark.parametrize("trouble", ["a port that is taken", "a file of settings", "a state folder"])
+def test_a_start_that_fails_ends_with_a_failure_and_the_reason(
+    relay: Callable, cleared: Path, tmp_path: Path, trouble: str
+) -> None:
+    (tmp_path / "config").mkdir()
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        if trouble == "a port that is taken":
+            reason = f"port {port} of 127.0.0.1 cannot be had"
+        elif trouble == "a file of settings":
+            (tmp_path / "config" / "relay.toml").write_text("[relay\n")
+            reason = "relay.toml:1:7: not valid TOML"
+        else:
+            cleared.write_text("a file is in its place")
+            reason = f"{cleared} is not a folder"
+        ran = relay("daemon", "start", "--port", str(port))
+
+    assert (ran.code, ran.out) == (1 if trouble == "a state folder" else 3, "")
+    assert reason in ran.err
+    if trouble != "a state folder":
+        assert reason in relay("daemon", "status").err
 
 
 def test_a_named_daemon_is_never_started(cleared: Path) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import httpx2
 import pytest
 import trio
 
@@ -28,13 +30,15 @@ async def test_it_says_when_it_is_ready_that_it_lives_and_that_it_ends(
     home: Live, manager: trio.socket.SocketType, tmp_path: Path
 ) -> None:
     home.more_env = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "400000"}
-    await home.start()
-
-    ready = await told(manager)
-    assert ready[0] == "READY=1"
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(home.start)
+        ready = await told(manager)
+        # Not a moment later: whoever waits for this asks at once.
+        facts = json.loads((home.state / "daemon.json").read_bytes())
+        async with httpx2.AsyncClient(base_url=facts["url"]) as client:
+            assert (await client.get("/api/health")).json()["ok"]
     assert home.process is not None
-    assert f"MAINPID={home.process.pid}" in ready
-    assert (await home.get("/api/health"))["ok"]
+    assert ready == ["READY=1", f"MAINPID={home.process.pid}", f"STATUS=listening on port {home.port}"]
     assert [await told(manager) for _ in range(3)] == [["WATCHDOG=1"]] * 3
 
     await home.stop()
