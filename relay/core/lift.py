@@ -218,6 +218,10 @@ class Lift:
         """Records that could not be read; `why` as in `SessionIntel.skipped`."""
         self._skipped[why] = self._skipped.get(why, 0) + count
 
+    def skipped_as(self, other: Lift) -> None:
+        """Take over what another lift of the same session could not read."""
+        self._skipped.update(other._skipped)
+
     def _spoke(self, role: str, text: str, at: datetime | None) -> None:
         said = shorten(clean(text).strip(), TURN_CHARS)
         if said:

@@ -70,7 +70,7 @@ class _Rewriter:
         source = self._folder.open(self._name, os.O_RDONLY)
         try:
             while data := os.read(source, _TURN):
-                # A gigabyte takes minutes; the daemon does not wait for it at its end, and the next begins anew.
+                # A gigabyte takes minutes; the daemon's end does not wait for it, and the next begins anew.
                 trio.from_thread.check_cancelled()
                 lines = framer.feed(data)
                 _write(handle, b"".join(self._redacted(line) + b"\n" for line in lines))

@@ -15,6 +15,10 @@ from relay.providers.store_protocol import SessionStore
 _STORES: dict[str, tuple[str, str]] = {
     "claude": ("relay.providers.claude_store", "ClaudeStore"),
     "codex": ("relay.providers.codex_store", "CodexStore"),
+    "gemini": ("relay.providers.gemini_store", "GeminiStore"),
+    "opencode": ("relay.providers.opencode_store", "OpenCodeStore"),
+    "copilot": ("relay.providers.copilot_store", "CopilotStore"),
+    "qwen": ("relay.providers.qwen_store", "QwenStore"),
 }
 """Name -> module and class, in the order in which they are searched."""
 

@@ -1,0 +1,161 @@
+"""Tool calls of CLIs that have no dialogue here: what a tool of a name does, and its trace in a lift.
+
+Names as seen in the stores of Gemini CLI 0.61, Qwen Code 0.24, OpenCode 1.18, Copilot CLI 1.0, Cline 3.0,
+and as read in public sources for the editors' agents. Used by the stores' modules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from relay.core.events import PlanItem, PlanUpdated, TaskStatus, ToolCall, ToolKind, ToolResult
+from relay.core.lift import Lift
+from relay.providers import shapes
+
+_KINDS = {
+    ToolKind.EDIT: (
+        "write_file write replace edit edit_file multiedit create create_file str_replace str_replace_editor "
+        "apply_patch patch insert insert_edit_into_file insert_content apply_diff write_to_file "
+        "replace_in_file "
+        "search_and_replace delete_file search_replace editor builtin_edit_existing_file "
+        "builtin_create_new_file copilot_replacestring copilot_createfile copilot_insertedit "
+        "replace_string_in_file "
+        "multi_replace_string_in_file edit_notebook notebook_edit edit_existing_file create_new_file"
+    ),
+    ToolKind.SHELL: (
+        "run_shell_command bash shell execute_command run_commands run_command run_terminal_cmd "
+        "run_in_terminal terminal powershell exec execute builtin_run_terminal_command run_terminal_command "
+        "run_terminal_command_v2 copilot_runinterminal"
+    ),
+    ToolKind.READ: (
+        "read_file read read_many_files view list_directory list ls list_files list_dir "
+        "list_code_definition_names "
+        "copilot_readfile builtin_read_file read_currently_open_file get_errors"
+    ),
+    ToolKind.SEARCH: (
+        "grep glob search_file_content grep_search search search_files file_search codebase_search rg "
+        "semantic_search list_code_usages search_codebase"
+    ),
+    ToolKind.WEB: "web_fetch webfetch google_web_search web_search fetch browser_action fetch_webpage",
+    ToolKind.PLAN: (
+        "write_todos todo_write todowrite todoread todo_read update_todo_list update_todolist "
+        "manage_todo_list "
+        "todo focus_chain update_plan"
+    ),
+    ToolKind.SUBAGENT: "task agent new_task delegate_to_agent runsubagent spawn_agent task_v2",
+    ToolKind.ASK: "ask_followup_question ask_user question ask_question ask_followup",
+    ToolKind.MCP: "use_mcp_tool access_mcp_resource",
+}
+_BY_NAME = {name: kind for kind, names in _KINDS.items() for name in names.split()}
+_PATHS = (
+    "file_path",
+    "filePath",
+    "absolute_path",
+    "path",
+    "target_file",
+    "targetFile",
+    "relative_workspace_path",
+    "relativeWorkspacePath",
+    "filepath",
+    "notebook_path",
+    "fileName",
+)
+_COMMANDS = ("command", "cmd", "commandLine")
+_WORDS = ("content", "description", "title", "text", "step", "subject")
+_DONE = ("completed", "done", "complete", "finished", "x")
+_DOING = ("in_progress", "in-progress", "inprogress", "doing", "active", "/", "-")
+
+
+def kind_of(tool: str) -> ToolKind:
+    """What a tool of that name does; OTHER for a name that is not known."""
+    if tool.startswith("mcp__") or tool.startswith("mcp_"):
+        return ToolKind.MCP
+    return _BY_NAME.get(tool.lower(), ToolKind.OTHER)
+
+
+def path_of(given: Mapping[str, Any]) -> str:
+    """The file that a tool's input names, or ""."""
+    return next((shapes.text(given, key) for key in _PATHS if shapes.text(given, key)), "")
+
+
+def status_of(word: str) -> TaskStatus:
+    """The status that a CLI's word for it means."""
+    plain = word.strip().lower()
+    if plain in _DONE:
+        return TaskStatus.COMPLETED
+    return TaskStatus.IN_PROGRESS if plain in _DOING else TaskStatus.PENDING
+
+
+def plan_in(entries: tuple[Any, ...]) -> PlanUpdated:
+    """The plan that a list of todo objects is."""
+    items = []
+    for entry in entries:
+        words = next((shapes.text(entry, key) for key in _WORDS if shapes.text(entry, key)), "")
+        if words:
+            items.append(PlanItem(text=words, status=status_of(shapes.text(entry, "status"))))
+    return PlanUpdated(items=tuple(items))
+
+
+def act(
+    lift: Lift,
+    *,
+    tool: str,
+    call_id: str,
+    given: Mapping[str, Any],
+    at: datetime | None,
+    ok: bool | None = None,
+    output: str = "",
+    exit_code: int | None = None,
+    denied: bool = False,
+    side: bool = False,
+) -> None:
+    """Note a tool call and, if it has ended, its result.
+
+    Args:
+        given: the tool's input.
+        ok: None while it has not ended.
+        exit_code: of a command, where it is told.
+    """
+    kind = kind_of(tool)
+    if kind is ToolKind.PLAN:
+        entries = (
+            shapes.items(given, "todos") or shapes.items(given, "todoList") or shapes.items(given, "plan")
+        )
+        if entries and ok is not False and not side:
+            lift.take(plan_in(entries), at)
+        return
+    path = path_of(given)
+    if not lift.thorough:
+        lift.at(at)
+        if kind is ToolKind.EDIT and ok and path:
+            lift.changed(path)
+        return
+    if kind is ToolKind.MCP:
+        parts = tool.split("__")
+        lift.server(parts[1] if len(parts) > 2 else shapes.text(given, "server_name"))
+    elif kind is ToolKind.SUBAGENT:
+        lift.subagents += 1
+    command = next((shapes.text(given, key) for key in _COMMANDS if shapes.text(given, key)), "")
+    shell = command if kind is ToolKind.SHELL else ""
+    detail = shapes.one_line(shell or path or shapes.text(given, "query") or shapes.text(given, "pattern"))
+    call = ToolCall(
+        call_id=call_id,
+        tool=tool,
+        tool_kind=kind,
+        paths=(path,) if path else (),
+        command=shell,
+        detail=detail,
+    )
+    lift.take(call, at, side=side)
+    if ok is None:
+        return
+    result = ToolResult(
+        call_id=call_id,
+        ok=ok and not exit_code,
+        exit_code=exit_code,
+        output=shapes.clip(output),
+        denied=denied,
+    )
+    lift.take(result, at, side=side)
