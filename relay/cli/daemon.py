@@ -8,11 +8,11 @@ import os
 import click
 
 from relay.cli import service
-from relay.cli.base import Group, say, settings
+from relay.cli.base import Group, Settings, say, settings
 from relay.cli.client import Where, find, is_named, recorded_pid
 from relay.cli.launch import end_daemon, ensure_daemon, last_words, wait_for_daemon
 from relay.cli.tables import pairs, print_json
-from relay.errors import ConfigError, NoDaemonError, UserError
+from relay.errors import ConfigError, NoDaemonError, TimedOutError, UserError
 from relay.store.lock_holder import lock_holder
 from relay.store.places import StatePlaces
 
@@ -61,14 +61,23 @@ def start(port: int | None) -> None:
 def stop() -> None:
     """End the daemon; agents go on, and the next daemon follows them."""
     ours = _service_runs_it()
-    where = end_daemon(settings())
+    try:
+        url = end_daemon(settings()).url
+    except (NoDaemonError, TimedOutError):
+        # It hangs, or is between two starts: the service manager can end both.
+        ours = ours or _service_under_way()
+        if ours is None:
+            raise
+        url = ""
     if ours is not None:
-        # It has ended by itself with success, so that it is not started again; the manager is told.
-        service.act(ours, "stop")
+        # It ended with success, so that it is not started again; the manager is told all the same.
+        problem = service.act(ours, "stop")
+        if problem and not url:
+            raise NoDaemonError(f"the service could not be stopped: {problem}")
     if settings().as_json:
-        print_json({"url": where.url, "stopped": True})
+        print_json({"url": url, "stopped": True})
         return
-    say(f"the daemon on {where.url} has ended; agents go on")
+    say(f"the daemon{f' on {url}' if url else ''} has ended; agents go on")
 
 
 @daemon.command("status")
@@ -80,8 +89,12 @@ def status() -> None:
     except NoDaemonError as error:
         if is_named(settings()):
             raise
-        raise NoDaemonError(error.message, hint="\n".join([*why_not(places), error.hint])) from error
-    facts = {
+        problems = why_not(places)
+        if settings().as_json:
+            facts = {"url": "", "state": str(places.root), "service": _service_state(), "problems": problems}
+            print_json(facts)
+        raise NoDaemonError(error.message, hint="\n".join([*problems, error.hint])) from error
+    told = {
         "url": where.url,
         "version": where.version,
         "pid": recorded_pid(places),
@@ -89,9 +102,9 @@ def status() -> None:
         "service": _service_state(),
     }
     if settings().as_json:
-        print_json(facts)
+        print_json(told)
         return
-    click.echo(pairs(facts.items()))
+    click.echo(pairs(told.items()))
 
 
 @daemon.command("restart")
@@ -100,9 +113,8 @@ def restart(port: int | None) -> None:
     """End the daemon and start it anew; no session is disturbed."""
     ours = _service_runs_it()
     if ours is not None and port is None:
-        problem = service.act(ours, "restart")
-        if problem:
-            raise NoDaemonError(f"the service could not be restarted: {problem}")
+        if problem := service.act(ours, "restart"):
+            raise _not_started(problem)
         where = wait_for_daemon(settings())
     else:
         with contextlib.suppress(NoDaemonError):
@@ -120,24 +132,43 @@ def restart(port: int | None) -> None:
 def install(force: bool, dry_run: bool) -> None:
     """Have the daemon started at login and after a failure: a systemd user unit, or a launchd agent."""
     described = service.describe(os.environ)
+    facts = {"path": str(described.path), "manager": described.manager, "problem": ""}
     if dry_run:
-        say(f"# {described.path}")
-        click.echo(described.content.decode(), nl=False)
+        content = described.content.decode("utf-8", "replace")
+        if settings().as_json:
+            print_json({**facts, "content": content})
+        else:
+            # A comment in units; a plist must begin with its own first line.
+            if described.manager == "systemd":
+                say(f"# {described.path}")
+            click.echo(content, nl=False)
         return
-    with contextlib.suppress(NoDaemonError):
-        if not service.main_pid(described):
-            end_daemon(settings())
-    problem = service.install(described, force=force)
-    facts = {"path": str(described.path), "manager": described.manager, "problem": problem}
+    ended: list[Where] = []
+
+    def make_room() -> None:
+        with contextlib.suppress(NoDaemonError):
+            ended.append(end_daemon(Settings()))
+
+    problem = service.install(described, force=force, make_room=make_room)
     if settings().as_json:
-        print_json(facts)
+        print_json({**facts, "problem": problem})
     else:
         say(f"wrote {described.path}")
-        if not problem:
-            say("the daemon runs, and starts by itself from now on")
-            say("without a login too: loginctl enable-linger" if described.manager == "systemd" else "")
-    if problem:
-        raise NoDaemonError(f"the service is installed, and could not be started: {problem}", hint=_BY_HAND)
+    if not problem:
+        say("the daemon runs, and starts by itself from now on")
+        if described.manager == "systemd":
+            say("without a login too: loginctl enable-linger")
+        return
+    hint = [_BY_HAND]
+    if last := last_words(StatePlaces.locate(os.environ)):
+        hint.insert(0, f"the last it said: {last}")
+    if ended:
+        # Not worse than before: the sessions under way have a daemon.
+        where = ensure_daemon(Settings(), while_busy=False)
+        hint = [f"the daemon that ran before runs again, on {where.url}"]
+    raise NoDaemonError(
+        f"{described.path} is written, but the service could not be started: {problem}", hint="\n".join(hint)
+    )
 
 
 @daemon.command("uninstall")
@@ -164,8 +195,17 @@ def _begin(port: int | None) -> Where:
         problem = service.act(described, "start")
         if not problem:
             return wait_for_daemon(settings())
-        say(f"note: the service was not started: {problem}")
+        if service.state(described):
+            # The manager answers: it is the daemon that does not start, and it would not by hand either.
+            raise _not_started(problem)
+        if not settings().quiet:
+            click.echo(f"note: started without the service manager: {problem}", err=True)
     return ensure_daemon(settings(), while_busy=False, port=port)
+
+
+def _not_started(problem: str) -> NoDaemonError:
+    why = why_not(StatePlaces.locate(os.environ))
+    return NoDaemonError(f"the service did not start: {problem}", hint="\n".join(why))
 
 
 def _installed() -> service.Service | None:
@@ -185,6 +225,15 @@ def _service_runs_it() -> service.Service | None:
     return described if pid and pid == recorded_pid(StatePlaces.locate(os.environ)) else None
 
 
+def _service_under_way() -> service.Service | None:
+    """The installed service, if its manager runs it or is about to."""
+    described = _installed()
+    if described is None:
+        return None
+    busy = service.main_pid(described) or service.state(described).startswith("activating")
+    return described if busy else None
+
+
 def _service_state() -> str:
     described = _installed()
     return "" if described is None else service.state(described) or "installed"
@@ -193,13 +242,19 @@ def _service_state() -> str:
 def why_not(places: StatePlaces) -> list[str]:
     """What can be told of a daemon that does not run, a line each."""
     lines = []
-    if state := _service_state():
-        lines.append(f"the installed service is {state}: journalctl --user -u {service.UNIT}")
-    holder = lock_holder(places.lock)
-    if holder:
+    if described := _installed():
+        state = service.state(described)
+        if described.manager == "systemd":
+            told = f"is {state}" if state else "is there, and systemd can't be asked about it"
+            lines.append(f"the installed service {told}; its log: journalctl --user -u {service.UNIT}")
+        if other := service.runs_other_program(described):
+            lines.append(
+                f"the service starts {other}, which is not this Relay: `relay daemon install` mends it"
+            )
+    if holder := lock_holder(places.lock):
         lines.append(f"pid {holder} holds its lock and does not answer: it may be starting, or hang")
     elif recorded_pid(places):
-        lines.append("it ended without tidying up; that is in nobody's way")
+        lines.append(f"it ended without tidying up ({places.daemon.name} is old); that is in nobody's way")
     if last := last_words(places):
         lines.append(f"the last it said: {last}")
     return lines

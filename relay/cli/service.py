@@ -10,12 +10,13 @@ import plistlib
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from attrs import frozen
 
 from relay.errors import ConflictError, NotFoundError, UserError
+from relay.providers.table import provider_named, provider_names
 from relay.store.atomic import read, replace
 
 UNIT = "relay.service"
@@ -24,8 +25,22 @@ MARK = "Written by `relay daemon install`"
 """What a file of ours says; another is not overwritten."""
 RESTART_SECONDS = 5
 WATCHDOG_SECONDS = 60
-_KEPT = ("PATH", "RELAY_STATE_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "LANG", "TZ")
-_CALL_SECONDS = 30.0
+_KEPT = (
+    "PATH",
+    "RELAY_STATE_DIR",
+    "RELAY_CONFIG_DIR",
+    "XDG_STATE_HOME",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_CACHE_HOME",
+    "LANG",
+    "TZ",
+)
+"""What the daemon gets of the shell's environment, with the folders of the agents' logins. No secret is among
+them, and none may be: everyone who may read the unit would see it."""
+_EXEC = "ExecStart="
+_CALL_SECONDS = 120.0
+"""systemd waits 90 s for a daemon to be ready before it gives up on it."""
 
 
 @frozen(kw_only=True)
@@ -51,20 +66,25 @@ def describe(env: Mapping[str, str], platform: str = sys.platform) -> Service:
     """
     home = Path(env.get("HOME") or Path("~").expanduser())
     command = (sys.executable, "-P", "-m", "relay", "daemon", "run", "--quiet")
-    kept = {name: env[name] for name in _KEPT if env.get(name)}
+    names = dict.fromkeys((*_KEPT, *(provider_named(name).config_dir_env for name in provider_names())))
+    kept = {name: env[name] for name in names if name and env.get(name)}
     if platform == "darwin":
         path = home / "Library/LaunchAgents" / f"{LABEL}.plist"
         return Service(manager="launchd", path=path, content=launchd_agent(command, kept))
     if platform.startswith("linux"):
-        config = Path(env.get("XDG_CONFIG_HOME") or home / ".config")
-        path = config / "systemd/user" / UNIT
-        return Service(manager="systemd", path=path, content=systemd_unit(command, kept).encode())
+        # As systemd does, a relative path is passed over (XDG base directory specification).
+        named = Path(env.get("XDG_CONFIG_HOME", ""))
+        config = named if named.is_absolute() else home / ".config"
+        content = os.fsencode(systemd_unit(command, kept))
+        return Service(manager="systemd", path=config / "systemd/user" / UNIT, content=content)
     raise UserError("a service can be installed on Linux and macOS alone", hint="use `relay daemon start`")
 
 
 def systemd_unit(command: tuple[str, ...], env: Mapping[str, str]) -> str:
     """The unit: ready once the API answers, watched, restarted after a failure; agents outlive it."""
-    words = " ".join(_quoted(word) for word in command)
+    program, *arguments = command
+    # systemd takes a $ in the program's own path as it stands.
+    words = " ".join([_quoted(program, variables=False), *map(_quoted, arguments)])
     lines = [
         f"# {MARK}; `relay daemon uninstall` removes it.",
         "[Unit]",
@@ -75,7 +95,7 @@ def systemd_unit(command: tuple[str, ...], env: Mapping[str, str]) -> str:
         "[Service]",
         "Type=notify",
         "NotifyAccess=main",
-        f"ExecStart={words}",
+        f"{_EXEC}{words}",
         *(f"Environment={_quoted(f'{name}={value}', variables=False)}" for name, value in env.items()),
         "Restart=on-failure",
         f"RestartSec={RESTART_SECONDS}",
@@ -113,8 +133,12 @@ def _quoted(word: str, *, variables: bool = True) -> str:
     return '"' + (plain.replace("$", "$$") if variables else plain) + '"'
 
 
-def install(service: Service, *, force: bool = False) -> str:
+def install(service: Service, *, force: bool = False, make_room: Callable[[], None] = lambda: None) -> str:
     """Write the file and have the service started; "" or why it could not be started.
+
+    Args:
+        make_room: called once the file is written and the manager answers: ends a daemon that is not the
+            service's.
 
     Raises:
         ConflictError: a file is there that Relay did not write.
@@ -129,10 +153,19 @@ def install(service: Service, *, force: bool = False) -> str:
     service.path.parent.mkdir(parents=True, exist_ok=True)
     replace(service.path, service.content)
     if service.manager == "launchd":
+        if problem := _missing("launchctl"):
+            return problem
         _call("launchctl", "unload", str(service.path))
+        make_room()
         return _call("launchctl", "load", "-w", str(service.path))
-    problem = _call("systemctl", "--user", "daemon-reload")
-    return problem or _call("systemctl", "--user", "enable", "--now", UNIT)
+    if problem := _call("systemctl", "--user", "daemon-reload"):
+        return problem
+    if not main_pid(service):
+        make_room()
+    elif there != service.content:
+        return _call("systemctl", "--user", "enable", UNIT) or act(service, "restart")
+    _call("systemctl", "--user", "reset-failed", UNIT)
+    return _call("systemctl", "--user", "enable", "--now", UNIT)
 
 
 def uninstall(service: Service, *, force: bool = False) -> str:
@@ -152,6 +185,8 @@ def uninstall(service: Service, *, force: bool = False) -> str:
         return problem
     problem = _call("systemctl", "--user", "disable", "--now", UNIT)
     service.path.unlink()
+    # Left behind where systemctl could not do it.
+    (service.path.parent / "default.target.wants" / UNIT).unlink(missing_ok=True)
     return problem or _call("systemctl", "--user", "daemon-reload")
 
 
@@ -162,10 +197,35 @@ def installed(service: Service) -> bool:
 
 
 def state(service: Service) -> str:
-    """What the service manager says of it, in a word or two; "" when it cannot be asked."""
+    """What the service manager says, such as "active" or "failed (watchdog)"; "" when it can't be asked."""
     if service.manager != "systemd" or not installed(service):
         return ""
-    return _asked("systemctl", "--user", "is-active", UNIT)
+    found = _asked("systemctl", "--user", "is-active", UNIT)
+    if found in ("", "active"):
+        return found
+    result = _asked("systemctl", "--user", "show", "--property=Result", "--value", UNIT)
+    return f"{found} ({result})" if result not in ("", "success") else found
+
+
+def runs_other_program(service: Service) -> str:
+    """What the installed file starts, if that is not what would be written now; "" when it is.
+
+    As after a new Python, or when Relay was installed a second time elsewhere.
+    """
+    there = read(service.path) if installed(service) else None
+    if there is None:
+        return ""
+    if service.manager == "launchd":
+        try:
+            told, wanted = (plistlib.loads(each)["ProgramArguments"] for each in (there, service.content))
+        except (ValueError, KeyError, TypeError, plistlib.InvalidFileException):
+            return "what can't be read"
+        return "" if told == wanted else " ".join(map(str, told))
+    told, wanted = (
+        next((line for line in each.decode("utf-8", "replace").split("\n") if line.startswith(_EXEC)), _EXEC)
+        for each in (there, service.content)
+    )
+    return "" if told == wanted else told.removeprefix(_EXEC) or "nothing"
 
 
 def act(service: Service, verb: str) -> str:
@@ -174,6 +234,9 @@ def act(service: Service, verb: str) -> str:
         target = f"gui/{os.getuid()}/{LABEL}"
         words = {"start": ("kickstart", target), "restart": ("kickstart", "-k", target)}
         return _call("launchctl", *words.get(verb, ("kill", "SIGTERM", target)))
+    if verb != "stop":
+        # After too many failures in a row systemd starts it no more, until it is told to forget them.
+        _call("systemctl", "--user", "reset-failed", UNIT)
     return _call("systemctl", "--user", verb, UNIT)
 
 
@@ -185,12 +248,32 @@ def main_pid(service: Service) -> int:
     return int(told) if told.isdigit() else 0
 
 
+def _missing(program: str) -> str:
+    return "" if shutil.which(program) else f"{program} is not found"
+
+
 def _call(*command: str) -> str:
     """Run it; "" or what went wrong."""
-    if shutil.which(command[0]) is None:
-        return f"{command[0]} is not found"
+    done = _run(command)
+    if isinstance(done, str):
+        return done
+    if done.returncode == 0:
+        return ""
+    said = (done.stderr or done.stdout).strip() or f"status {done.returncode}"
+    return f"`{' '.join(command)}`: {said}"
+
+
+def _asked(*command: str) -> str:
+    """What it prints; "" when it can't be run."""
+    done = _run(command)
+    return "" if isinstance(done, str) else done.stdout.strip()
+
+
+def _run(command: tuple[str, ...]) -> subprocess.CompletedProcess[str] | str:
+    if problem := _missing(command[0]):
+        return problem
     try:
-        done = subprocess.run(
+        return subprocess.run(
             command,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -201,25 +284,5 @@ def _call(*command: str) -> str:
         )
     except subprocess.TimeoutExpired:
         return f"`{' '.join(command)}` did not end in {_CALL_SECONDS:.0f} s"
-    if done.returncode == 0:
-        return ""
-    said = (done.stderr or done.stdout).strip() or f"status {done.returncode}"
-    return f"`{' '.join(command)}`: {said}"
-
-
-def _asked(*command: str) -> str:
-    if shutil.which(command[0]) is None:
-        return ""
-    try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_CALL_SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return ""
-    return done.stdout.strip()
+    except OSError as error:
+        return f"`{' '.join(command)}`: {error.strerror or error}"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 from attrs import frozen
 
@@ -51,3 +53,17 @@ def relay(state: Path, capsys: pytest.CaptureFixture[str]) -> Relay:
 def server(state: Path) -> Iterator[ApiServer]:
     with ApiServer(state) as running:
         yield running
+
+
+@pytest.fixture
+def cleared(state: Path) -> Iterator[Path]:
+    """The state folder; whatever daemon is left of the test is killed."""
+    yield state
+    for process in psutil.process_iter():
+        try:
+            ours = process.environ().get("RELAY_STATE_DIR") == str(state) and process.pid != os.getpid()
+        except psutil.Error:
+            continue
+        if ours:
+            process.kill()
+            process.wait(10)

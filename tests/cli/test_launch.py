@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -19,20 +19,6 @@ from relay.errors import NoDaemonError
 
 def recorded(state: Path) -> psutil.Process:
     return psutil.Process(json.loads((state / "daemon.json").read_bytes())["pid"])
-
-
-@pytest.fixture
-def cleared(state: Path) -> Iterator[Path]:
-    """The state folder; whatever daemon is left of the test is killed."""
-    yield state
-    for process in psutil.process_iter():
-        try:
-            ours = process.environ().get("RELAY_STATE_DIR") == str(state) and process.pid != os.getpid()
-        except psutil.Error:
-            continue
-        if ours:
-            process.kill()
-            process.wait(10)
 
 
 def test_the_life_of_a_daemon(relay: Callable, cleared: Path) -> None:
