@@ -127,6 +127,8 @@ def act(
             lift.take(plan_in(entries), at)
         return
     path = path_of(given)
+    if kind is ToolKind.SUBAGENT and not side:
+        lift.subagents += 1
     if not lift.thorough:
         lift.at(at)
         if kind is ToolKind.EDIT and ok and path:
@@ -135,8 +137,6 @@ def act(
     if kind is ToolKind.MCP:
         parts = tool.split("__")
         lift.server(parts[1] if len(parts) > 2 else shapes.text(given, "server_name"))
-    elif kind is ToolKind.SUBAGENT:
-        lift.subagents += 1
     command = next((shapes.text(given, key) for key in _COMMANDS if shapes.text(given, key)), "")
     shell = command if kind is ToolKind.SHELL else ""
     detail = shapes.one_line(shell or path or shapes.text(given, "query") or shapes.text(given, "pattern"))

@@ -19,6 +19,7 @@ _STORES: dict[str, tuple[str, str]] = {
     "opencode": ("relay.providers.opencode_store", "OpenCodeStore"),
     "copilot": ("relay.providers.copilot_store", "CopilotStore"),
     "qwen": ("relay.providers.qwen_store", "QwenStore"),
+    "copilot-chat": ("relay.providers.copilot_chat_store", "CopilotChatStore"),
 }
 """Name -> module and class, in the order in which they are searched."""
 

@@ -67,17 +67,7 @@ class LineTranscript(ABC):
 
         A whole record that was written behind a torn one, on the same line, is found.
         """
-        value = shapes.record(line)
-        if value is not None:
-            return value
-        if b"\0" in line:
-            self.lift.skip("nul")
-            line = line.replace(b"\0", b"")
-            value = shapes.record(line) if line.strip() else None
-            if value is not None or not line.strip():
-                return value
-        self.lift.skip("malformed")
-        return _behind_a_torn_one(line)
+        return record_in(self.lift, line)
 
     def _fresh(self) -> Lift:
         found = self.found
@@ -106,6 +96,21 @@ class LineTranscript(ABC):
                 self.take(line.data)
             self._offsets[path] = line.end
         self._torn.discard(path)
+
+
+def record_in(lift: Lift, line: bytes) -> Mapping[str, Any] | None:
+    """The line as a JSON object, as `LineTranscript.parsed` gives it."""
+    value = shapes.record(line)
+    if value is not None:
+        return value
+    if b"\0" in line:
+        lift.skip("nul")
+        line = line.replace(b"\0", b"")
+        value = shapes.record(line) if line.strip() else None
+        if value is not None or not line.strip():
+            return value
+    lift.skip("malformed")
+    return _behind_a_torn_one(line)
 
 
 def stamp_of(entries: Iterable[FileEntry]) -> str:

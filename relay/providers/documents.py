@@ -1,0 +1,168 @@
+"""The common ground of stores whose sessions are JSON documents that are written anew as a whole.
+
+Such a document is read anew whenever it changed. From one that is damaged, whatever is whole is taken.
+Subclassed and used by the editors' stores in this package.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+
+from relay.core.events import AgentText, Channel, ErrorSignal, PlanItem
+from relay.core.failures import as_failed, classify
+from relay.core.intel import Depth
+from relay.core.lift import Lift
+from relay.core.wording import Wording
+from relay.providers import shapes
+from relay.providers.acts import status_of
+from relay.providers.store_protocol import Found, StoreFiles
+
+LARGEST = 64 * 1024 * 1024
+"""Bytes of a document that is read; a larger one is counted as "oversize"."""
+_TRIES = 4_000
+"""At how many places of a damaged document a whole record is looked for in vain."""
+_BRACE = re.compile(r"\{")
+_DECODER = json.JSONDecoder(strict=False)
+_BOX = re.compile(r"\s*(?:[-*+]\s+)?\[([^\]]?)\]\s+(.+)")
+
+Record = Mapping[str, Any]
+
+
+class DocumentTranscript(ABC):
+    """A session in documents; each reading gives a new lift."""
+
+    def __init__(self, files: StoreFiles, found: Found, depth: Depth) -> None:
+        self.files = files
+        self.found = found
+        self.depth = depth
+
+    def read(self) -> Lift:
+        """See `Transcript`."""
+        found = self.found
+        lift = Lift(
+            store=found.store,
+            home=found.home,
+            native_id=found.native_id,
+            path=found.paths[0] if found.paths else "",
+            depth=self.depth,
+        )
+        lift.named(cwd=found.hint.get("cwd", ""), title=found.hint.get("title", ""))
+        self.fill(lift)
+        return lift
+
+    @abstractmethod
+    def fill(self, lift: Lift) -> None:
+        """Read all there is into the lift."""
+
+    def document(self, lift: Lift, path: str) -> bytes:
+        """The bytes of a document; none when it is absent or too large, which is counted."""
+        data = self.files.read(path, LARGEST)
+        if data is None:
+            entry = self.files.entry(path)
+            if entry is not None and entry.size > LARGEST:
+                lift.skip("oversize")
+            return b""
+        lift.bytes_read += len(data)
+        return data
+
+
+def json_of(data: bytes | str) -> Any:
+    """The JSON value that a text is, or None."""
+    raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
+    try:
+        return orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        # Halves of surrogate pairs, and bytes that are no UTF-8, are mended there.
+        found = shapes.record(b'{"v":' + raw + b"}")
+        return None if found is None else found.get("v")
+
+
+def object_in(data: bytes | str) -> Record:
+    """The JSON object that a text is, or an empty one."""
+    value = json_of(data)
+    return value if isinstance(value, Mapping) else {}
+
+
+def records_in(lift: Lift, data: bytes, is_record: Callable[[Record], bool], key: str = "") -> list[Record]:
+    """The records of a document that is a list of them, or an object that holds the list at `key`.
+
+    From a damaged document, those that are whole; the damage is counted as "torn" or "malformed".
+    """
+    if not data.strip():
+        return []
+    value = json_of(data)
+    if key and isinstance(value, Mapping):
+        value = value.get(key)
+    if isinstance(value, list):
+        records = [each for each in value if isinstance(each, Mapping) and is_record(each)]
+        if len(records) < len(value):
+            lift.skip("unknown", len(value) - len(records))
+        return records
+    if value is not None:
+        lift.skip("malformed")
+        return []
+    if b"\0" in data:
+        lift.skip("nul")
+    lift.skip("torn" if data.rstrip()[-1:] not in (b"]", b"}") else "malformed")
+    return list(_whole_ones(data.decode("utf-8", "replace"), is_record))
+
+
+def _whole_ones(text: str, is_record: Callable[[Record], bool]) -> Iterable[Record]:
+    at = tries = 0
+    while tries < _TRIES:
+        brace = _BRACE.search(text, at)
+        if brace is None:
+            return
+        at = brace.end()
+        try:
+            value, end = _DECODER.raw_decode(text, brace.start())
+        except (ValueError, RecursionError):
+            tries += 1
+            continue
+        if is_record(value):
+            at = end
+            yield value
+
+
+def epoch_ms(data: object, key: str) -> datetime | None:
+    """The aware instant at `key`, given in milliseconds since the epoch."""
+    value = shapes.number(data, key)
+    return shapes.instant({"at": value / 1000}, "at") if value and abs(value) < 1e17 else None
+
+
+def checklist(text: str) -> tuple[PlanItem, ...]:
+    """The items of a markdown list of check boxes: "- [x] done", "[-] doing", "- [ ] open"."""
+    items = []
+    for line in text.split("\n"):
+        box = _BOX.match(line)
+        if box is not None:
+            items.append(PlanItem(text=box[2].strip(), status=status_of(box[1])))
+    return tuple(items)
+
+
+def refused(lift: Lift, error: ErrorSignal, wording: Wording, at: datetime | None) -> None:
+    """The provider refused a request, or the connection broke."""
+    now = at or datetime.fromtimestamp(0, UTC)
+    lift.failed(error, as_failed(classify(error, wording, now=now, zone=UTC, printed_at=at)), at)
+
+
+def error_of(text: str, *, code: str = "", status: int = 0) -> ErrorSignal:
+    """An error as a transcript tells it."""
+    return ErrorSignal(
+        channel=Channel.TRANSCRIPT, text=text, code=code or None, http_status=status if status > 0 else None
+    )
+
+
+def spoke(lift: Lift, text: str, at: datetime | None) -> None:
+    """The agent said this; nothing when it is empty."""
+    if text.strip():
+        lift.take(AgentText(text=text), at)
+    else:
+        lift.at(at)
