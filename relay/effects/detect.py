@@ -120,7 +120,7 @@ class Detector:
         Args:
             since: an instant (aware).
         """
-        with self._lock:
+        with self._lock, self._files.keeping_copies():
             return self._scan(since)
 
     def listed(self, since: datetime) -> tuple[tuple[Listed, ...], tuple[str, ...]]:

@@ -64,6 +64,11 @@ def _ask(numbers: Sequence[int], sessions: Sequence[Found]) -> dict[int, Reading
 def answers(lines: Iterable[bytes]) -> Iterator[bytes]:
     """The worker's answers to its questions."""
     files = DiskFiles()
+    with files.keeping_copies():
+        yield from _answers(files, lines)
+
+
+def _answers(files: DiskFiles, lines: Iterable[bytes]) -> Iterator[bytes]:
     for line in lines:
         asked = orjson.loads(line)
         given = asked["found"]

@@ -20,10 +20,30 @@ CHUNK = 1024 * 1024
 DATABASE_LIMIT = 4 * 1024**3
 """Bytes of a database that are copied; a larger one is left alone."""
 _COPY = 4 * 1024 * 1024
+_COPY_NAME = "copy.db"
+State = tuple[tuple[int, int], ...]
+"""Size and time of a database and of its WAL."""
 
 
 class DiskFiles:
     """See the module. Links are followed only where they stay inside the folder that is searched."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, tuple[State, Path]] | None = None
+        self._folder: Path | None = None
+
+    @contextmanager
+    def keeping_copies(self) -> Iterator[None]:
+        """Meanwhile a database is copied once, however often it is opened, until it changes.
+
+        A database that holds many sessions is opened for each of them. For one thread at a time.
+        """
+        with tempfile.TemporaryDirectory(prefix="relay-store-", ignore_cleanup_errors=True) as folder:
+            self._kept, self._folder = {}, Path(folder)
+            try:
+                yield
+            finally:
+                self._kept = self._folder = None
 
     def glob(self, home: str, pattern: str) -> Iterator[FileEntry]:
         """See `StoreFiles`."""
@@ -75,13 +95,38 @@ class DiskFiles:
     @contextmanager
     def database(self, path: str) -> Iterator[sqlite3.Connection | None]:
         """See `StoreFiles`."""
-        with tempfile.TemporaryDirectory(prefix="relay-store-", ignore_cleanup_errors=True) as folder:
-            connection = _connect(path, Path(folder))
-            try:
+        if self._kept is not None and self._folder is not None:
+            with _closing(self._kept_copy(path, self._kept, self._folder)) as connection:
                 yield connection
-            finally:
-                if connection is not None:
-                    connection.close()
+            return
+        with (
+            tempfile.TemporaryDirectory(prefix="relay-store-", ignore_cleanup_errors=True) as folder,
+            _closing(_connect(path, Path(folder))) as connection,
+        ):
+            yield connection
+
+    def _kept_copy(
+        self, path: str, kept: dict[str, tuple[State, Path]], folder: Path
+    ) -> sqlite3.Connection | None:
+        state = _state(path)
+        known = kept.get(path)
+        if state is not None and known is not None and known[0] == state:
+            return _open_copy(known[1])
+        own = folder / str(len(kept) if known is None else known[1].parent.name)
+        own.mkdir(mode=0o700, exist_ok=True)
+        connection = _connect(path, own)
+        if state is not None and connection is not None and _state(path) == state:
+            kept[path] = state, own / _COPY_NAME
+        return connection
+
+
+@contextmanager
+def _closing(connection: sqlite3.Connection | None) -> Iterator[sqlite3.Connection | None]:
+    try:
+        yield connection
+    finally:
+        if connection is not None:
+            connection.close()
 
 
 def _entry(path: str, found: os.stat_result) -> FileEntry:
@@ -134,7 +179,7 @@ def _whole(data: bytes, end: int, size: int) -> StoreLine:
 
 def _connect(path: str, folder: Path) -> sqlite3.Connection | None:
     """A connection to a copy, so that neither a lock nor a -shm file appears beside somebody's database."""
-    copy = folder / "copy.db"
+    copy = folder / _COPY_NAME
     for _ in range(3):
         before = _state(path)
         if before is None or before[0][0] > DATABASE_LIMIT or not _copy(path, copy):
@@ -146,6 +191,10 @@ def _connect(path: str, folder: Path) -> sqlite3.Connection | None:
         if _state(path) == before:
             break
         # It was written to meanwhile: the WAL may not fit the file. Try again, and take the last one.
+    return _open_copy(copy)
+
+
+def _open_copy(copy: Path) -> sqlite3.Connection | None:
     try:
         connection = sqlite3.connect(copy, isolation_level=None)
         connection.text_factory = lambda data: data.decode("utf-8", "replace")
@@ -156,7 +205,7 @@ def _connect(path: str, folder: Path) -> sqlite3.Connection | None:
     return connection
 
 
-def _state(path: str) -> tuple[tuple[int, int], ...] | None:
+def _state(path: str) -> State | None:
     states = []
     for end in ("", "-wal"):
         try:

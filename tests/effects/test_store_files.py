@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -112,3 +113,30 @@ def test_a_file_that_is_no_database_is_none(tmp_path: Path) -> None:
 
     with FILES.database(str(path)) as connection:
         assert connection is None
+
+
+def test_kept_copies_are_made_anew_when_the_database_changed_and_are_gone_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copies = tmp_path / "copies"
+    copies.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(copies))
+    path = tmp_path / "own.db"
+    with sqlite3.connect(path) as own:
+        own.execute("PRAGMA journal_mode = WAL")
+        own.execute("CREATE TABLE told (words TEXT)")
+        own.commit()
+        files = DiskFiles()
+        seen = []
+        with files.keeping_copies():
+            for words in ("first", "second"):
+                own.execute("INSERT INTO told VALUES (?)", (words,))
+                own.commit()
+                for _ in range(2):
+                    with files.database(str(path)) as connection:
+                        assert connection is not None
+                        seen.append(len(connection.execute("SELECT words FROM told").fetchall()))
+                    assert len(list(copies.rglob("copy.db"))) == 1
+    own.close()
+    assert seen == [1, 1, 2, 2]
+    assert list(copies.iterdir()) == []
