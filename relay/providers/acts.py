@@ -22,7 +22,9 @@ _KINDS = {
         "search_and_replace delete_file search_replace editor builtin_edit_existing_file "
         "builtin_create_new_file copilot_replacestring copilot_createfile copilot_insertedit "
         "replace_string_in_file "
-        "multi_replace_string_in_file edit_notebook notebook_edit edit_existing_file create_new_file"
+        "multi_replace_string_in_file edit_notebook notebook_edit edit_existing_file create_new_file "
+        "edit_file_v2 reapply strreplace delete applypatch editnotebook newfilecreated editedexistingfile "
+        "applieddiff filedeleted insertcontent searchandreplace single_find_and_replace multi_edit"
     ),
     ToolKind.SHELL: (
         "run_shell_command bash shell execute_command run_commands run_command run_terminal_cmd "
@@ -32,17 +34,19 @@ _KINDS = {
     ToolKind.READ: (
         "read_file read read_many_files view list_directory list ls list_files list_dir "
         "list_code_definition_names "
-        "copilot_readfile builtin_read_file read_currently_open_file get_errors"
+        "copilot_readfile builtin_read_file read_currently_open_file get_errors read_files read_file_v2 "
+        "list_dir_v2 readfile listfilestoplevel listfilesrecursive read_file_range"
     ),
     ToolKind.SEARCH: (
         "grep glob search_file_content grep_search search search_files file_search codebase_search rg "
-        "semantic_search list_code_usages search_codebase"
+        "semantic_search list_code_usages search_codebase glob_file_search ripgrep_raw_search searchfiles "
+        "semantic_search_full"
     ),
     ToolKind.WEB: "web_fetch webfetch google_web_search web_search fetch browser_action fetch_webpage",
     ToolKind.PLAN: (
         "write_todos todo_write todowrite todoread todo_read update_todo_list update_todolist "
         "manage_todo_list "
-        "todo focus_chain update_plan"
+        "todo focus_chain update_plan updatetodolist"
     ),
     ToolKind.SUBAGENT: "task agent new_task delegate_to_agent runsubagent spawn_agent task_v2",
     ToolKind.ASK: "ask_followup_question ask_user question ask_question ask_followup",

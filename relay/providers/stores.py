@@ -20,6 +20,8 @@ _STORES: dict[str, tuple[str, str]] = {
     "copilot": ("relay.providers.copilot_store", "CopilotStore"),
     "qwen": ("relay.providers.qwen_store", "QwenStore"),
     "copilot-chat": ("relay.providers.copilot_chat_store", "CopilotChatStore"),
+    "cursor": ("relay.providers.cursor_store", "CursorStore"),
+    "cursor-agent": ("relay.providers.cursor_agent_store", "CursorAgentStore"),
 }
 """Name -> module and class, in the order in which they are searched."""
 
