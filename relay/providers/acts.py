@@ -48,7 +48,7 @@ _KINDS = {
         "manage_todo_list "
         "todo focus_chain update_plan updatetodolist"
     ),
-    ToolKind.SUBAGENT: "task agent new_task delegate_to_agent runsubagent spawn_agent task_v2",
+    ToolKind.SUBAGENT: "task agent new_task newtask delegate_to_agent runsubagent spawn_agent task_v2",
     ToolKind.ASK: "ask_followup_question ask_user question ask_question ask_followup",
     ToolKind.MCP: "use_mcp_tool access_mcp_resource",
 }

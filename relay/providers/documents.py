@@ -154,9 +154,16 @@ def refused(lift: Lift, error: ErrorSignal, wording: Wording, at: datetime | Non
 
 
 def error_of(text: str, *, code: str = "", status: int = 0) -> ErrorSignal:
-    """An error as a transcript tells it."""
+    """An error as a transcript tells it, which says itself that it is one.
+
+    Words that have neither a code nor a status beside them are heard as a provider's own answer is.
+    """
+    told = bool(code) or status > 0
     return ErrorSignal(
-        channel=Channel.TRANSCRIPT, text=text, code=code or None, http_status=status if status > 0 else None
+        channel=Channel.TRANSCRIPT if told else Channel.HTTP_BODY,
+        text=text,
+        code=code or None,
+        http_status=status if status > 0 else None,
     )
 
 

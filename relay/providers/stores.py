@@ -22,6 +22,8 @@ _STORES: dict[str, tuple[str, str]] = {
     "copilot-chat": ("relay.providers.copilot_chat_store", "CopilotChatStore"),
     "cursor": ("relay.providers.cursor_store", "CursorStore"),
     "cursor-agent": ("relay.providers.cursor_agent_store", "CursorAgentStore"),
+    "cline": ("relay.providers.cline_store", "ClineStore"),
+    "roo": ("relay.providers.roo_store", "RooStore"),
 }
 """Name -> module and class, in the order in which they are searched."""
 

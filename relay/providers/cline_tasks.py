@@ -1,0 +1,225 @@
+"""One task of Cline's or Roo Code's extension, lifted from what its window showed: `ui_messages.json`.
+
+Each message is said (`say`) or asked (`ask`), with text that may itself be JSON. Shapes as read in public
+sources of Cline 3.49 and Roo Code 3.36, not seen written. Used by `relay.providers.cline_store` and
+`relay.providers.roo_store`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from datetime import datetime
+
+from attrs import define
+
+from relay.core.events import (
+    PlanUpdated,
+    TokenUsage,
+    ToolKind,
+    TurnEnded,
+    TurnOutcome,
+    UsageReported,
+)
+from relay.core.lift import Lift
+from relay.core.prompts import typed
+from relay.providers import shapes
+from relay.providers.acts import act, kind_of
+from relay.providers.documents import Record, checklist, epoch_ms, error_of, object_in, refused, spoke
+from relay.providers.wordings import wording_of
+
+_PROVIDERS = {"anthropic": "claude", "claude-code": "claude", "openai-native": "openai", "vertex": "gemini"}
+"""The extensions' names of providers that have another one here."""
+_STATUS = re.compile(r"\s*([45]\d\d)\b")
+_EXIT = re.compile(r"exit(?:ed with)? (?:code|status):? (\d{1,5})\b", re.IGNORECASE)
+_OUTPUT = 8_192
+_UNASKED = ("resume_task", "resume_completed_task", "")
+"""Asked when a task is opened again: what was asked before that was never answered."""
+_SUMMARIES = ("summarizetask", "condense")
+
+
+@define
+class _Pending:
+    """A tool or command that was shown, until what comes after it shows that it was run."""
+
+    tool: str
+    given: Record
+    at: datetime | None
+    name: str
+    output: str = ""
+
+
+class TaskLift:
+    """Takes over the messages of one task, in order."""
+
+    def __init__(self, lift: Lift) -> None:
+        self._lift = lift
+        self._pending: _Pending | None = None
+        self._provider = ""
+        self._begun = False
+
+    def take_all(self, messages: Iterable[Record]) -> None:
+        """All of them; one that is told twice counts once."""
+        seen: set[int] = set()
+        for number, message in enumerate(messages):
+            told = hash((message.get("ts"), shapes.text(message, "text"), _kind(message)))
+            if told in seen:
+                self._lift.skip("duplicate")
+                continue
+            seen.add(told)
+            if message.get("partial") is not True:
+                self._take(message, str(number))
+        self._settle(run=False)
+
+    def _take(self, message: Record, name: str) -> None:
+        at = epoch_ms(message, "ts")
+        self._lift.at(at)
+        model = shapes.mapping(message, "modelInfo")
+        self._provider = shapes.text(model, "providerId") or self._provider
+        self._lift.named(model=shapes.text(model, "modelId"))
+        kind, text = _kind(message), shapes.text(message, "text")
+        if kind == "command_output":
+            if self._pending is not None:
+                self._pending.output = (self._pending.output + text)[-_OUTPUT:]
+            return
+        if kind not in ("reasoning", "checkpoint_created", "api_req_finished"):
+            self._settle(run=kind not in _UNASKED)
+        if shapes.text(message, "type") == "ask":
+            self._asked(kind, text, at, name)
+        else:
+            self._said(kind, text, message, at, name)
+
+    def _asked(self, kind: str, text: str, at: datetime | None, name: str) -> None:
+        lift = self._lift
+        match kind:
+            case "tool" | "command" | "use_mcp_server" | "condense":
+                self._shown(kind, text, at, name)
+            case "followup" | "plan_mode_respond" | "act_mode_respond":
+                told = object_in(text)
+                spoke(lift, shapes.text(told, "question") or shapes.text(told, "response") or text, at)
+                if kind == "plan_mode_respond":
+                    lift.turn_open = False
+            case "completion_result":
+                spoke(lift, text, at)
+                lift.turn_open = False
+            case "api_req_failed":
+                self._refused(text, at)
+            case "resume_task":
+                lift.take(TurnEnded(outcome=TurnOutcome.INTERRUPTED), at)
+            case _:
+                pass
+
+    def _said(self, kind: str, text: str, message: Record, at: datetime | None, name: str) -> None:
+        lift = self._lift
+        match kind:
+            case "text" | "task" if not self._begun:
+                self._begun = True
+                lift.said(typed(text), at)
+            case "text" | "completion_result":
+                spoke(lift, text, at)
+                if kind == "completion_result":
+                    lift.turn_open = False
+            case "user_feedback":
+                self._begun = True
+                lift.said(typed(text), at)
+            case "tool" | "command" | "use_mcp_server":
+                self._shown(kind, text, at, name)
+            case "api_req_started":
+                self._requested(object_in(text), at)
+            case "task_progress":
+                items = checklist(text)
+                if items:
+                    lift.take(PlanUpdated(items=items), at)
+            case "condense_context":
+                lift.compacted(shapes.text(shapes.mapping(message, "contextCondense"), "summary"), at)
+            case _:
+                pass
+
+    def _shown(self, kind: str, text: str, at: datetime | None, name: str) -> None:
+        if kind == "command":
+            self._pending = _Pending("execute_command", {"command": text}, at, name)
+            return
+        told = object_in(text)
+        if kind == "use_mcp_server":
+            given = {"server_name": shapes.text(told, "serverName")}
+            self._pending = _Pending("use_mcp_tool", given, at, name)
+            return
+        tool = shapes.text(told, "tool")
+        if tool.lower() in _SUMMARIES or kind == "condense":
+            self._lift.compacted(shapes.text(told, "content") or ("" if told else text), at)
+        elif kind_of(tool) is ToolKind.PLAN:
+            act(self._lift, tool=tool, call_id=name, given=told, at=at, ok=True)
+        elif tool:
+            self._pending = _Pending(tool, told, at, name)
+
+    def _settle(self, *, run: bool) -> None:
+        """What was shown has been run, or is still waiting."""
+        pending, self._pending = self._pending, None
+        if pending is None:
+            return
+        ended = run or bool(pending.output)
+        code = _EXIT.search(pending.output)
+        batch = [each for each in shapes.items(pending.given, "batchFiles") if shapes.text(each, "path")]
+        for number, given in enumerate(batch or [pending.given]):
+            act(
+                self._lift,
+                tool=pending.tool,
+                call_id=f"{pending.name}:{number}",
+                given=given,
+                at=pending.at,
+                ok=(not int(code[1]) if code else True) if ended else None,
+                output=pending.output,
+                exit_code=int(code[1]) if code else None,
+            )
+
+    def _requested(self, told: Record, at: datetime | None) -> None:
+        """A request to the model: its tokens are filled in when it has ended."""
+        lift = self._lift
+        fresh, made, cached, output = (
+            max(0, shapes.integer(told, key))
+            for key in ("tokensIn", "cacheWrites", "cacheReads", "tokensOut")
+        )
+        cost = shapes.number(told, "cost")
+        if fresh or made or cached or output:
+            usage = TokenUsage(input=fresh + made, cached_input=cached, output=output)
+            lift.take(UsageReported(usage=usage, cost_usd=float(cost) if cost is not None else None), at)
+            lift.context(fresh + made + cached + output)
+        failed = shapes.text(told, "streamingFailedMessage")
+        lift.turn_open = True
+        if failed:
+            self._refused(failed, at)
+        elif shapes.text(told, "cancelReason"):
+            lift.take(TurnEnded(outcome=TurnOutcome.INTERRUPTED), at)
+
+    def _refused(self, text: str, at: datetime | None) -> None:
+        status = _STATUS.match(text)
+        error = error_of(text, status=int(status[1]) if status else 0)
+        refused(self._lift, error, wording_of(_PROVIDERS.get(self._provider, self._provider)), at)
+
+
+def lift_metadata(lift: Lift, told: Record) -> None:
+    """Take over `task_metadata.json`: the files that were read and changed, the model and the version."""
+    for file in shapes.items(told, "files_in_context"):
+        path = shapes.text(file, "path")
+        if not path:
+            continue
+        source = shapes.text(file, "record_source")
+        if source in ("cline_edited", "roo_edited") or any(
+            shapes.number(file, key) for key in ("cline_edit_date", "roo_edit_date")
+        ):
+            lift.changed(path)
+        if source in ("read_tool", "file_mentioned"):
+            lift.read(path)
+    for used in shapes.items(told, "model_usage")[-1:]:
+        lift.named(model=shapes.text(used, "model_id"))
+    for place in shapes.items(told, "environment_history")[-1:]:
+        lift.named(version=shapes.text(place, "cline_version"))
+
+
+def is_shown(value: object) -> bool:
+    """The object is a message of a task's window."""
+    return shapes.text(value, "type") in ("say", "ask")
+
+
+def _kind(message: Record) -> str:
+    return shapes.text(message, shapes.text(message, "type"))
