@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, get_args
 
+from attrs import evolve
 from thespian.actors import ActorExitRequest
 
 from relay.actors.adapter import AdapterActor
@@ -57,6 +58,8 @@ class SessionActor(RelayActor):
         self._awaited: dict[str, tuple[str, Accepted | None]] = {}
         self._queued: list[CommandSession] = []
         self._unreadable = ""
+        self._begun: effects.JournalEntry | None = None
+        self._refused: Refused | None = None
 
     # -- life --------------------------------------------------------------------------------
 
@@ -93,7 +96,7 @@ class SessionActor(RelayActor):
         goal = DEFAULT.redact(asked.options.goal).text
         facts = known_before(_facts(asked.facts), goal, report.worktree)
         self._rules = Session(record, facts, from_wire(asked.policy, SessionPolicy))
-        begun = effects.JournalEntry(
+        self._begun = effects.JournalEntry(
             repository=record.repository,
             session=record.sid,
             type="session",
@@ -110,7 +113,7 @@ class SessionActor(RelayActor):
             }
         )
         self._await_save(saving, asked.correlation, created)
-        self._carry_out([asks.Record(entries=(begun,)), *saving])
+        self._carry_out(saving)
 
     def receive_Recover(self, message: Recover, sender: Address) -> None:
         """A session of an earlier life, or after a crash of this actor: first, all of it is in the log."""
@@ -145,6 +148,9 @@ class SessionActor(RelayActor):
 
     def receive_CommandSession(self, message: CommandSession, sender: Address) -> None:
         """A person or program asks."""
+        if self._refused is not None:
+            self.send(self.wires.facade, Answered(correlation=message.correlation, answer=self._refused))
+            return
         if self._rules is None:
             self._queued.append(message)
             if self._unreadable:
@@ -214,6 +220,11 @@ class SessionActor(RelayActor):
         if self._rules is None:
             self._failed_to_begin(message)
             return
+        if self._refused is not None:
+            self._undone(message)
+            return
+        if self._begun is not None and self._not_begun(self._rules.record, message):
+            return
         self._answer_awaited(message)
         self._carry_out(self._rules.report(message))
 
@@ -241,6 +252,38 @@ class SessionActor(RelayActor):
             self.send(self.wires.journal, asks.Record(entries=(entry,)))
         again = report.at + timedelta(seconds=LOAD_RETRY_SECONDS)
         self.want(effects.SetTimer(key="load-again", at=again))
+
+    def _not_begun(self, record: SessionRecord, report: reports.Report) -> bool:
+        """A new session's first save: it is begun, or refused and what was made for it is taken away."""
+        match report:
+            case reports.SessionSaved() if self._begun is not None:
+                begun, self._begun = self._begun, None
+                self._carry_out([asks.Record(entries=(begun,))])
+            case reports.EffectFailed(effect="SaveSession"):
+                self._refused = Refused(code=report.code, message=report.message, hint=report.hint)
+                undo = effects.UndoWorktree(
+                    key="undo",
+                    sid=record.sid,
+                    repository=record.repository,
+                    worktree=record.worktree,
+                    branch=record.branch,
+                )
+                self.want(undo)
+                return True
+        return False
+
+    def _undone(self, report: reports.Report) -> None:
+        """Nothing of a refused session is left, or it is said what; then whoever asked is told."""
+        if self._refused is None or report.key != "undo":
+            return
+        refused = self._refused
+        if isinstance(report, reports.EffectFailed):
+            left = f"What was made for it could not be taken away: {report.message}"
+            refused = evolve(refused, hint=f"{refused.hint}. {left}".lstrip(". "))
+        for correlation, _ in self._awaited.values():
+            self.send(self.wires.facade, Answered(correlation=correlation, answer=refused))
+        self._awaited.clear()
+        self.send(self.myAddress, ActorExitRequest())
 
     def _answer_awaited(self, report: reports.Report) -> None:
         correlation, prepared = self._awaited.pop(report.key, ("", None))
@@ -279,7 +322,7 @@ class SessionActor(RelayActor):
                 self.send(self.wires.desk, output)
             else:
                 self.send(self.wires.journal, output)
-        if self._rules is not None:
+        if self._rules is not None and self._begun is None:
             changed = SessionChanged(record=self._rules.record, live=self._rules.live_state)
             if changed != self._told:
                 self._told = changed

@@ -225,6 +225,17 @@ class DiscardSession:
 
 
 @frozen(kw_only=True)
+class UndoWorktree:
+    """Take away what was made for a session that could not be saved. -> SessionDiscarded."""
+
+    key: str
+    sid: str
+    repository: str
+    worktree: str
+    branch: str
+
+
+@frozen(kw_only=True)
 class JournalEntry:
     """One line of a repository's audit log.
 
@@ -377,6 +388,7 @@ Effect = (
     | CancelTimer
     | MergeSession
     | DiscardSession
+    | UndoWorktree
     | AppendAudit
     | ReserveSequence
     | Broadcast

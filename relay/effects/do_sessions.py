@@ -16,7 +16,7 @@ from relay.core.events import Place
 from relay.core.record import FORMAT_VERSION, SessionRecord
 from relay.core.redact import DEFAULT
 from relay.core.wire import event_from_wire, to_wire
-from relay.effects import adopted_file, processes, repository, stop, worktree
+from relay.effects import adopted_file, processes, repository, stop, undo, worktree
 from relay.effects.do_children import run_folder
 from relay.effects.world import World, marker
 from relay.errors import NoRepositoryError, RelayError
@@ -44,23 +44,25 @@ async def prepare_worktree(
     places = RepoPlaces(root=root)
     await trio.to_thread.run_sync(places.ensure)
     await ready(str(root))
-    await trio.to_thread.run_sync(places.ensure_session, effect.sid)
-    if effect.facts is not None:
-        await trio.to_thread.run_sync(adopted_file.keep, places, effect.sid, effect.facts)
-    await trio.to_thread.run_sync(remember_repository, world.places, str(root))
-    if found is None or effect.options.in_place:
-        note = "works in place" if found else "works in place, without a repository: there are no snapshots"
-        return reports.WorktreePrepared(
-            key=effect.key,
-            at=world.clock(),
-            repository=str(root),
-            worktree=str(root),
-            branch="",
-            base_commit=found.head_commit if found else "",
-            carried_files=0,
-            notes=(note,),
-        )
     try:
+        await trio.to_thread.run_sync(places.ensure_session, effect.sid)
+        if effect.facts is not None:
+            await trio.to_thread.run_sync(adopted_file.keep, places, effect.sid, effect.facts)
+        await trio.to_thread.run_sync(remember_repository, world.places, str(root))
+        if found is None or effect.options.in_place:
+            note = (
+                "works in place" if found else "works in place, without a repository: there are no snapshots"
+            )
+            return reports.WorktreePrepared(
+                key=effect.key,
+                at=world.clock(),
+                repository=str(root),
+                worktree=str(root),
+                branch="",
+                base_commit=found.head_commit if found else "",
+                carried_files=0,
+                notes=(note,),
+            )
         made = await worktree.create(
             found,
             effect.sid,
@@ -69,9 +71,7 @@ async def prepare_worktree(
             max_file_mb=effect.options.max_file_mb,
         )
     except Exception:
-        with suppress(OSError):
-            await trio.to_thread.run_sync(adopted_file.forget, places, effect.sid)
-            await trio.Path(places.session(effect.sid)).rmdir()
+        await trio.to_thread.run_sync(_forget_folder, places, effect.sid)
         raise
     return reports.WorktreePrepared(
         key=effect.key,
@@ -83,6 +83,27 @@ async def prepare_worktree(
         carried_files=len(made.carried_files),
         notes=made.notes,
     )
+
+
+async def undo_worktree(world: World, effect: effects.UndoWorktree) -> reports.SessionDiscarded:
+    """Take the worktree, its branch and the session's folder away again; the checkout holds all of it.
+
+    Raises:
+        RelayError: git could not do it; the session's folder is gone all the same.
+    """
+    places = RepoPlaces(root=Path(effect.repository))
+    await trio.to_thread.run_sync(_forget_folder, places, effect.sid)
+    if effect.branch:
+        found = await repository.inspect(places.root)
+        await undo.undo(found, effect.sid, Path(effect.worktree))
+    return reports.SessionDiscarded(key=effect.key, at=world.clock(), kept_as="")
+
+
+def _forget_folder(places: RepoPlaces, sid: str) -> None:
+    """Remove the folder of a session that did not come to be, unless something unknown lies in it."""
+    with suppress(OSError):
+        adopted_file.forget(places, sid)
+        places.session(sid).rmdir()
 
 
 async def save_session(world: World, effect: effects.SaveSession) -> reports.SessionSaved:

@@ -120,5 +120,5 @@ async def discard_session(world: World, effect: effects.DiscardSession) -> repor
     """Remove the session's worktree and branch; a ref keeps the work."""
     record = effect.record
     found = await repository.inspect(Path(record.repository))
-    kept = await worktree.discard(found, record.sid, Path(record.worktree))
+    kept = await worktree.discard(found, record.sid, Path(record.worktree), force=effect.force)
     return reports.SessionDiscarded(key=effect.key, at=world.clock(), kept_as=kept.ref or "", hint=kept.hint)

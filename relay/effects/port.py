@@ -43,6 +43,7 @@ _HANDLERS: Mapping[type[Any], Handler] = {
     effects.LocatePaths: do_work.locate_paths,
     effects.MergeSession: do_work.merge_session,
     effects.DiscardSession: do_work.discard_session,
+    effects.UndoWorktree: do_sessions.undo_worktree,
     effects.SaveBreakers: do_journal.save_breakers,
     effects.LoadBreakers: do_journal.load_breakers,
     effects.ReserveSequence: do_journal.reserve_sequence,

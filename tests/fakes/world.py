@@ -324,6 +324,9 @@ class FakeWorld:
     def _do_DiscardSession(self, effect: effects.DiscardSession) -> reports.Report:
         return reports.SessionDiscarded(key=effect.key, at=self.now, kept_as="refs/relay/kept")
 
+    def _do_UndoWorktree(self, effect: effects.UndoWorktree) -> reports.Report:
+        return reports.SessionDiscarded(key=effect.key, at=self.now, kept_as="")
+
     def _do_AppendAudit(self, effect: effects.AppendAudit) -> reports.Report:
         failed = tuple(entry for entry in effect.entries if entry.repository in self.unwritable)
         for entry in effect.entries:
