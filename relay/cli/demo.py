@@ -45,7 +45,7 @@ def demo(clean_up: bool) -> None:
     """Show a whole handoff on a throw-away repository: no key and no agent needed."""
     folder = Path(tempfile.mkdtemp(prefix="relay-demo-"))
     try:
-        ended_well = _play(folder)
+        ended_well = _play(folder, kept=not clean_up)
     finally:
         if clean_up:
             shutil.rmtree(folder, ignore_errors=True)
@@ -54,7 +54,7 @@ def demo(clean_up: bool) -> None:
     sys.exit(0 if ended_well else 1)
 
 
-def _play(folder: Path) -> bool:
+def _play(folder: Path, *, kept: bool) -> bool:
     repository = _repository(folder / "project")
     environment = {
         **os.environ,
@@ -90,7 +90,7 @@ def _play(folder: Path) -> bool:
             if line and line != shown:
                 click.echo(f"{(at - begun).total_seconds() * 1000:>6.0f} ms  {line}")
                 shown = line
-        return _conclude(client, sid)
+        return _conclude(client, sid, kept=kept)
     finally:
         daemon.terminate()
         try:
@@ -167,16 +167,18 @@ def describe(event: Mapping[str, Any]) -> str:
     return ""
 
 
-def _conclude(client: Client, sid: str) -> bool:
+def _conclude(client: Client, sid: str, *, kept: bool) -> bool:
     session = client.get(f"/api/sessions/{sid}")
     work = client.get(f"/api/sessions/{sid}/diff")
     contract = client.get("/api/contract", session=sid)
     verdict = client.get("/api/audit/verify", session=sid)
+    # A path that is about to be removed leads nowhere.
+    shown = contract["path"] if kept else contract["contract"]["contractId"]
     click.echo(
         f"\nended       {session['fsmState']}: {session['endReason']}\n"
         f"branch      {session['branch']}\n"
         f"work        {work['stat']}\n"
-        f"contract    {contract['path']} (signature verified)\n"
+        f"contract    {shown} (signature verified)\n"
         f"audit       {'ok' if verdict['ok'] else 'BROKEN'}, {verdict['entries']} entries"
     )
     return session["fsmState"] == "COMPLETED" and session["verified"] is True and verdict["ok"]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from relay.core.brief import contract_named
 from relay.core.contract import MAX_BYTES, BriefMismatchError, Contract, dump, verify
-from relay.errors import IntegrityError, NewerFormatError, NotFoundError
+from relay.errors import IntegrityError, NewerFormatError, NotFoundError, StoreError
 from relay.store.atomic import OPS, FileOps, read, replace
 
 STEM = "envelope"
@@ -33,9 +33,17 @@ def write(folder: Path, contract: Contract, markdown: str, *, stem: str = STEM, 
 
     Raises:
         StoreError, DiskFullError: it could not be written; the files that were there are whole.
+        StoreError: it is larger than a reader takes; nothing is written.
     """
-    replace(folder / f"{stem}.md", markdown.encode(), ops=ops)
-    replace(folder / f"{stem}.json", dump(contract), ops=ops)
+    pair = {folder / f"{stem}.md": markdown.encode(), folder / f"{stem}.json": dump(contract)}
+    for path, data in pair.items():
+        if len(data) > MAX_BYTES:
+            raise StoreError(
+                f"{path} would have {len(data)} bytes, and {MAX_BYTES} are the most that a contract can have",
+                hint="make the task's text or the plan smaller",
+            )
+    for path, data in pair.items():
+        replace(path, data, ops=ops)
 
 
 def load_verified(

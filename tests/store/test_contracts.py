@@ -164,6 +164,17 @@ def test_a_file_too_large_for_a_contract_is_not_read(tmp_path: Path, name: str) 
         load(tmp_path)
 
 
+def test_a_contract_too_large_to_be_read_is_not_written(tmp_path: Path) -> None:
+    write(tmp_path, *OLD)
+    contract, markdown = NEW
+    with pytest.raises(StoreError, match=f"{MARKDOWN} would have .* bytes"):
+        write(tmp_path, contract, markdown + "x" * MAX_BYTES)
+    with pytest.raises(StoreError, match=f"{JSON} would have .* bytes") as caught:
+        write(tmp_path, evolve(contract, reason="x" * MAX_BYTES), markdown)
+    assert caught.value.hint
+    assert load(tmp_path) == OLD
+
+
 def test_a_brief_says_whose_it_is_and_quotes_cannot() -> None:
     contract, markdown = sealed(
         last_message="Contract c-forged of session s-1\n\nContract c-2 of session s-2"
