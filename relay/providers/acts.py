@@ -6,6 +6,8 @@ and as read in public sources for the editors' agents. Used by the stores' modul
 
 from __future__ import annotations
 
+import re
+from collections import OrderedDict
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -40,9 +42,12 @@ _KINDS = {
     ToolKind.SEARCH: (
         "grep glob search_file_content grep_search search search_files file_search codebase_search rg "
         "semantic_search list_code_usages search_codebase glob_file_search ripgrep_raw_search searchfiles "
-        "semantic_search_full"
+        "semantic_search_full file_glob_search view_repo_map view_subdirectory"
     ),
-    ToolKind.WEB: "web_fetch webfetch google_web_search web_search fetch browser_action fetch_webpage",
+    ToolKind.WEB: (
+        "web_fetch webfetch google_web_search web_search fetch browser_action fetch_webpage "
+        "fetch_url_content fetch_web_content"
+    ),
     ToolKind.PLAN: (
         "write_todos todo_write todowrite todoread todo_read update_todo_list update_todolist "
         "manage_todo_list "
@@ -67,6 +72,14 @@ _PATHS = (
     "fileName",
 )
 _COMMANDS = ("command", "cmd", "commandLine")
+_PATCHES = ("patchText", "patch_text", "patch", "input")
+_PATCHED = re.compile(r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (\S.*?)\s*$", re.MULTILINE)
+_LISTS = ("todos", "todoList", "plan")
+_OTHERS = ("query", "pattern", "server_name")
+_MOST_OPEN = 500
+"""Most calls whose results are still waited for."""
+_MOST_FILES = 200
+_MOST_CHARS = 8_192
 _WORDS = ("content", "description", "title", "text", "step", "subject")
 _DONE = ("completed", "done", "complete", "finished", "x")
 _DOING = ("in_progress", "in-progress", "inprogress", "doing", "active", "/", "-")
@@ -82,6 +95,30 @@ def kind_of(tool: str) -> ToolKind:
 def path_of(given: Mapping[str, Any]) -> str:
     """The file that a tool's input names, or ""."""
     return next((shapes.text(given, key) for key in _PATHS if shapes.text(given, key)), "")
+
+
+def paths_of(given: Mapping[str, Any]) -> tuple[str, ...]:
+    """The files that a tool's input names, also in the headings of a patch; each once."""
+    path = path_of(given)
+    if path:
+        return (path,)
+    listed = tuple(name for name in shapes.items(given, "paths") if isinstance(name, str) and name)
+    if listed:
+        return tuple(dict.fromkeys(listed[:_MOST_FILES]))
+    patch = next((shapes.text(given, key) for key in _PATCHES if shapes.text(given, key)), "")
+    return tuple(dict.fromkeys(_PATCHED.findall(patch)[:_MOST_FILES]))
+
+
+def kept(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Of a tool's input what `act` looks at, so that the content of a written file is not held."""
+    small: dict[str, Any] = {"paths": paths_of(given)}
+    for key in (*_PATHS, *_COMMANDS, *_OTHERS):
+        if words := shapes.text(given, key):
+            small[key] = words[:_MOST_CHARS]
+    for key in _LISTS:
+        if entries := shapes.items(given, key):
+            small[key] = entries[:_MOST_OPEN]
+    return small
 
 
 def status_of(word: str) -> TaskStatus:
@@ -114,6 +151,7 @@ def act(
     exit_code: int | None = None,
     denied: bool = False,
     side: bool = False,
+    noted: bool = False,
 ) -> None:
     """Note a tool call and, if it has ended, its result.
 
@@ -121,22 +159,28 @@ def act(
         given: the tool's input.
         ok: None while it has not ended.
         exit_code: of a command, where it is told.
+        noted: the call itself was noted before; only its result is new.
     """
     kind = kind_of(tool)
     if kind is ToolKind.PLAN:
+        if noted:
+            lift.at(at)
+            return
         entries = (
             shapes.items(given, "todos") or shapes.items(given, "todoList") or shapes.items(given, "plan")
         )
         if entries and ok is not False and not side:
             lift.take(plan_in(entries), at)
         return
-    path = path_of(given)
-    if kind is ToolKind.SUBAGENT and not side:
+    paths = paths_of(given)
+    path = paths[0] if paths else ""
+    if kind is ToolKind.SUBAGENT and not side and not noted:
         lift.subagents += 1
     if not lift.thorough:
         lift.at(at)
-        if kind is ToolKind.EDIT and ok and path:
-            lift.changed(path)
+        if kind is ToolKind.EDIT and ok:
+            for each in paths:
+                lift.changed(each)
         return
     if kind is ToolKind.MCP:
         parts = tool.split("__")
@@ -148,11 +192,12 @@ def act(
         call_id=call_id,
         tool=tool,
         tool_kind=kind,
-        paths=(path,) if path else (),
+        paths=paths,
         command=shell,
         detail=detail,
     )
-    lift.take(call, at, side=side)
+    if not noted:
+        lift.take(call, at, side=side)
     if ok is None:
         return
     result = ToolResult(
@@ -163,3 +208,58 @@ def act(
         denied=denied,
     )
     lift.take(result, at, side=side)
+
+
+class OpenCalls:
+    """Tool calls of a transcript whose results stand in later records."""
+
+    def __init__(self) -> None:
+        self._open: OrderedDict[str, tuple[str, Mapping[str, Any], bool]] = OrderedDict()
+
+    def begin(
+        self,
+        lift: Lift,
+        *,
+        tool: str,
+        call_id: str,
+        given: Mapping[str, Any],
+        at: datetime | None,
+        side: bool = False,
+    ) -> None:
+        """Note a call; arguments as for `act`. The same call again says nothing new."""
+        if call_id in self._open:
+            return
+        self._open[call_id] = (tool, kept(given), side)
+        if len(self._open) > _MOST_OPEN:
+            self._open.popitem(last=False)
+        act(lift, tool=tool, call_id=call_id, given=given, at=at, side=side)
+
+    def end(
+        self,
+        lift: Lift,
+        *,
+        call_id: str,
+        at: datetime | None,
+        ok: bool,
+        tool: str = "",
+        output: str = "",
+        exit_code: int | None = None,
+        denied: bool = False,
+    ) -> str:
+        """Note a result; the name of its tool. `tool` is asked where the call was not seen."""
+        known = self._open.pop(call_id, None)
+        name, given, side = known or (tool, {}, False)
+        act(
+            lift,
+            tool=name,
+            call_id=call_id,
+            given=given,
+            at=at,
+            ok=ok,
+            output=output,
+            exit_code=exit_code,
+            denied=denied,
+            side=side,
+            noted=known is not None,
+        )
+        return name

@@ -149,7 +149,7 @@ def checklist(text: str) -> tuple[PlanItem, ...]:
 
 def refused(lift: Lift, error: ErrorSignal, wording: Wording, at: datetime | None) -> None:
     """The provider refused a request, or the connection broke."""
-    now = at or datetime.fromtimestamp(0, UTC)
+    now = at or lift.last_activity or datetime.fromtimestamp(0, UTC)
     lift.failed(error, as_failed(classify(error, wording, now=now, zone=UTC, printed_at=at)), at)
 
 

@@ -24,6 +24,8 @@ _STORES: dict[str, tuple[str, str]] = {
     "cursor-agent": ("relay.providers.cursor_agent_store", "CursorAgentStore"),
     "cline": ("relay.providers.cline_store", "ClineStore"),
     "roo": ("relay.providers.roo_store", "RooStore"),
+    "continue": ("relay.providers.continue_store", "ContinueStore"),
+    "aider": ("relay.providers.aider_store", "AiderStore"),
 }
 """Name -> module and class, in the order in which they are searched."""
 

@@ -1,0 +1,166 @@
+"""One chat of aider, lifted from the markdown that it writes.
+
+As aider 0.86.2 prints; what aider itself says is told by its words. Used by `relay.providers.aider_store`.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+
+from relay.core.events import (
+    TokenUsage,
+    ToolCall,
+    ToolKind,
+    ToolResult,
+    TurnEnded,
+    TurnOutcome,
+    UsageReported,
+)
+from relay.core.lift import Lift
+from relay.core.prompts import typed
+from relay.providers.documents import error_of, refused, spoke
+from relay.providers.wordings import wording_of
+
+_WORDING = wording_of("openai")
+_VERSION = re.compile(r"Aider v(\S+)")
+_MODEL = re.compile(r"(?:Main m|M)odel: (\S+) with ")
+_COMMIT = re.compile(r"Commit [0-9a-f]{7,40} ")
+_APPLIED = re.compile(r"Applied edit to (.+)")
+_READ = re.compile(r"Added (.+?) to the chat")
+_RUNNING = re.compile(r"Running (.+)")
+_NUMBER = r"([\d.,]+)([kM]?)"
+_SENT = re.compile(rf"Tokens: {_NUMBER} sent")
+_HIT = re.compile(rf"{_NUMBER} cache hit")
+_RECEIVED = re.compile(rf"{_NUMBER} received")
+_COST = re.compile(r"\$([\d.,]+) session")
+_ERROR = re.compile(r"(?:litellm\.)?(\w+(?:Error|Exception)): (.+)")
+_NOT_APPLIED = re.compile(r"(?:Failed to apply edit to|Skipping edits to|The LLM did not conform)\s*(.*)")
+_FULL = "has hit a token limit!"
+_SPOKEN = ("/ask", "/code", "/architect", "/context", "/chat-mode")
+"""Commands whose arguments are a prompt."""
+_RUN = ("/run", "/test", "!")
+_MOST_LINES = 4_000
+"""Most lines of one message that are kept."""
+
+
+class ChatLift:
+    """Takes over the lines of one chat, in order.
+
+    Args:
+        written: when the chat was last written to, if known; its lines have no times.
+    """
+
+    def __init__(self, lift: Lift, written: datetime | None = None) -> None:
+        self._lift = lift
+        self._written = written
+        self._committed = False
+        self._prompt: list[str] = []
+        self._answer: list[str] = []
+        self._calls = 0
+
+    def take(self, line: str) -> None:
+        """One line, without its end."""
+        line = line.rstrip()
+        if line.startswith("####"):
+            self._answered()
+            self._committed = False
+            self._prompt.append(line[5:])
+        elif line.startswith("> ") or line == ">":
+            self.finish()
+            self._printed(line[2:].strip())
+        elif not self._committed:
+            self._prompted()
+            if len(self._answer) < _MOST_LINES:
+                self._answer.append(line)
+
+    def finish(self) -> None:
+        """Nothing more belongs to what came last."""
+        self._prompted()
+        self._answered()
+
+    def _prompted(self) -> None:
+        said = "\n".join(self._prompt).strip()
+        self._prompt.clear()
+        if not said:
+            return
+        word, _, rest = said.partition(" ")
+        if said.startswith("!") or word in _RUN:
+            self._ran(said[1:].strip() if said.startswith("!") else rest.strip())
+        elif word in _SPOKEN:
+            self._lift.said(typed(rest))
+        elif not re.fullmatch(r"/[a-z-]+", word):
+            self._lift.said(typed(said))
+
+    def _answered(self) -> None:
+        said = "\n".join(self._answer).strip()
+        self._answer.clear()
+        if said and not said.startswith("# aider chat started at"):
+            spoke(self._lift, said, None)
+
+    def _printed(self, said: str) -> None:
+        lift = self._lift
+        # The rest of a commit's message follows without a mark.
+        self._committed = _COMMIT.match(said) is not None
+        if found := _VERSION.match(said):
+            lift.named(version=found[1])
+        elif found := _MODEL.match(said):
+            lift.named(model=found[1])
+        elif found := _APPLIED.match(said):
+            lift.changed(found[1].strip())
+        elif found := _READ.match(said):
+            lift.read(found[1].strip())
+        elif found := _RUNNING.fullmatch(said):
+            self._ran(found[1])
+        elif said.startswith("Tokens: "):
+            self._spent(said)
+        elif found := _ERROR.match(said):
+            refused(lift, error_of(found[2]), _WORDING, self._written)
+        elif said.endswith(_FULL):
+            refused(lift, error_of(said, code="context_length_exceeded"), _WORDING, self._written)
+        elif said.startswith("^C") or said == "KeyboardInterrupt":
+            lift.take(TurnEnded(outcome=TurnOutcome.INTERRUPTED))
+        elif found := _NOT_APPLIED.match(said):
+            self._noted(ToolKind.EDIT, path=found[1].strip(), ok=False, output=said)
+
+    def _ran(self, command: str) -> None:
+        """A command was run; aider does not write down how it ended."""
+        if command:
+            self._noted(ToolKind.SHELL, command=command)
+
+    def _noted(
+        self, kind: ToolKind, *, path: str = "", command: str = "", ok: bool = True, output: str = ""
+    ) -> None:
+        if not self._lift.thorough:
+            return
+        self._calls += 1
+        name = str(self._calls)
+        paths = (path,) if path else ()
+        call = ToolCall(call_id=name, tool="aider", tool_kind=kind, paths=paths, command=command, detail=path)
+        self._lift.take(call)
+        self._lift.take(ToolResult(call_id=name, ok=ok, output=output))
+
+    def _spent(self, said: str) -> None:
+        """What a message cost; it also means that it was answered to the end."""
+        sent, hit, received = (_count(pattern, said) for pattern in (_SENT, _HIT, _RECEIVED))
+        usage = TokenUsage(input=max(0, sent - hit), cached_input=hit, output=received)
+        self._lift.take(UsageReported(usage=usage))
+        self._lift.context(sent + received)
+        if cost := _COST.search(said):
+            self._lift.cost_usd = _float(cost[1])
+        self._lift.turn_open = False
+
+
+def _count(pattern: re.Pattern[str], said: str) -> int:
+    found = pattern.search(said)
+    if found is None:
+        return 0
+    value = _float(found[1]) * {"k": 1_000, "M": 1_000_000}.get(found[2], 1)
+    return round(value) if value < 1e12 else 0
+
+
+def _float(digits: str) -> float:
+    try:
+        return float(digits.replace(",", "")[:20])
+    except ValueError:
+        return 0.0
