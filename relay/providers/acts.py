@@ -51,7 +51,7 @@ _KINDS = {
     ToolKind.PLAN: (
         "write_todos todo_write todowrite todoread todo_read update_todo_list update_todolist "
         "manage_todo_list "
-        "todo focus_chain update_plan updatetodolist"
+        "todo focus_chain update_plan updatetodolist updatetodos"
     ),
     ToolKind.SUBAGENT: "task agent new_task newtask delegate_to_agent runsubagent spawn_agent task_v2",
     ToolKind.ASK: "ask_followup_question ask_user question ask_question ask_followup",

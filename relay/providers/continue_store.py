@@ -94,7 +94,6 @@ class ContinueSession(DocumentTranscript):
         if created.isascii() and created.isdigit() and len(created) < 16:
             lift.at(shapes.instant({"at": int(created) / 1000}, "at"))
         lift.named(
-            native_id=shapes.text(session, "sessionId"),
             cwd=lift.cwd or _folder(session),
             title=shapes.text(session, "title"),
             model=shapes.text(session, "chatModelTitle"),

@@ -108,7 +108,7 @@ def lift_session(lift: Lift, session: Record) -> None:
     model = shapes.mapping(shapes.mapping(session, "inputState"), "selectedModel")
     model = model or shapes.mapping(session, "selectedModel")
     lift.named(
-        native_id=shapes.text(session, "sessionId"),
+        native_id="" if lift.native_id else shapes.text(session, "sessionId"),
         title=shapes.text(session, "customTitle"),
         model=_model(shapes.text(model, "identifier")),
     )

@@ -12,7 +12,15 @@ from datetime import datetime
 
 from attrs import define, field
 
-from relay.core.events import PlanItem, PlanUpdated, TokenUsage, TurnEnded, TurnOutcome, UsageReported
+from relay.core.events import (
+    PlanItem,
+    PlanUpdated,
+    TokenUsage,
+    ToolKind,
+    TurnEnded,
+    TurnOutcome,
+    UsageReported,
+)
 from relay.core.lift import Lift
 from relay.core.prompts import typed
 from relay.providers import shapes
@@ -28,6 +36,9 @@ _CONTEXT = re.compile(
 _EXIT = re.compile(r"Exit code: (\d{1,5})")
 _USER, _AGENT = 1, 2
 _OPEN = ("running", "pending", "loading", "generating")
+_LISTED = (ToolKind.EDIT, ToolKind.PLAN, ToolKind.SUBAGENT)
+"""What a list tells of; the results of other tools, which are most of a conversation, are not parsed."""
+_TELLING = re.compile(r'"(?:rejected|finalTodos|exitCode)"')
 _PLAN_TOOLS = ("todo_write", "todowrite", "updatetodos")
 
 
@@ -81,11 +92,14 @@ def lift_bubble(lift: Lift, bubble: Record, todos: Todos) -> None:
 
 
 def _lift_former(lift: Lift, former: Record, todos: Todos, at: datetime | None) -> None:
+    tool = shapes.text(former, "name")
+    if not lift.thorough and kind_of(tool) not in _LISTED:
+        lift.at(at)
+        return
     given = object_in(shapes.text(former, "params")) or object_in(shapes.text(former, "rawArgs"))
     told = shapes.text(former, "result")
-    result = object_in(told)
+    result = object_in(told) if lift.thorough or _TELLING.search(told) else {}
     status = shapes.text(former, "status")
-    tool = shapes.text(former, "name")
     if tool.lower() in _PLAN_TOOLS:
         final = plan_in(shapes.items(result, "finalTodos"))
         plan = todos.take(given)

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import orjson
+from attrs import evolve
 
 from relay.core.events import AgentText, Channel, ErrorSignal, PlanItem
 from relay.core.failures import as_failed, classify
@@ -150,7 +151,10 @@ def checklist(text: str) -> tuple[PlanItem, ...]:
 def refused(lift: Lift, error: ErrorSignal, wording: Wording, at: datetime | None) -> None:
     """The provider refused a request, or the connection broke."""
     now = at or lift.last_activity or datetime.fromtimestamp(0, UTC)
-    lift.failed(error, as_failed(classify(error, wording, now=now, zone=UTC, printed_at=at)), at)
+    verdict = as_failed(classify(error, wording, now=now, zone=UTC, printed_at=at))
+    # However it was judged, it was read in a transcript.
+    why = verdict.why.replace(f"{Channel.HTTP_BODY}: ", f"{Channel.TRANSCRIPT}: ", 1)
+    lift.failed(error, evolve(verdict, why=why), at)
 
 
 def error_of(text: str, *, code: str = "", status: int = 0) -> ErrorSignal:
