@@ -32,7 +32,7 @@ from relay.errors import ConflictError, NoRepositoryError, TimedOutError
 from relay.providers.stores import store_named
 from relay.providers.table import provider_named, provider_names
 from relay.store import contracts
-from relay.store.places import RepoPlaces
+from relay.store.places import RepoPlaces, private_folder
 
 END_STEPS = ((signal.SIGINT, 5.0), (signal.SIGTERM, 10.0))
 """How a running agent is asked to end, and how long it is waited for; it is never killed."""
@@ -244,8 +244,7 @@ async def _end(agent: DetectedAgent) -> None:
 
 def _write(root: Path, native_id: str, contract: Contract, markdown: str, key: bytes) -> tuple[str, str]:
     places = RepoPlaces(root=root).ensure()
-    folder = places.adopted
-    folder.mkdir(mode=0o700, exist_ok=True)
+    folder = private_folder(places.adopted)
     stem = adopted_name(native_id)
     contracts.write(folder, sign(contract, markdown.encode(), key), markdown, stem=stem)
     return str(folder / f"{stem}.md"), str(folder / f"{stem}.json")

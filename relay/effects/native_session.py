@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -115,12 +116,17 @@ def _copy(provider: Provider, copying: _Copying) -> int:
                 continue
             target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             part = target.with_name(target.name + ".relay-part")
-            if exchange is None or path.suffix not in (".json", ".jsonl"):
-                shutil.copyfile(path, part, follow_symlinks=False)
-            else:
-                _copy_lines(path, part, exchange)
-            part.chmod(0o600)
-            os.replace(part, target)  # noqa: PTH105
+            try:
+                if exchange is None or path.suffix not in (".json", ".jsonl"):
+                    shutil.copyfile(path, part, follow_symlinks=False)
+                else:
+                    _copy_lines(path, part, exchange)
+                part.chmod(0o600)
+                os.replace(part, target)  # noqa: PTH105
+            except BaseException:
+                with suppress(OSError):
+                    part.unlink()
+                raise
     return count
 
 

@@ -16,7 +16,6 @@ Everything is for the user alone (0700, 0600), and no link is followed: the fold
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -29,7 +28,10 @@ import attrs
 from attrs import frozen
 
 from relay.effects.processes import Identity
-from relay.errors import ConflictError, DiskFullError, NewerFormatError, StoreError
+from relay.errors import ConflictError, NewerFormatError, StoreError
+from relay.store.atomic import store_error, write_all
+
+__all__ = ["Offsets", "RunFolder", "RunRecord", "store_error", "storing"]
 
 FORMAT = 1
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
@@ -77,22 +79,6 @@ class Offsets:
     err: int = 0
     sealed: bool = False
     redacted: bool = False
-
-
-def store_error(error: OSError, doing: str) -> StoreError:
-    """The error as one of Relay's, with what can be done about it; `doing` completes "cannot ..."."""
-    message = f"cannot {doing}: {error.strerror or error}"
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return DiskFullError(message, hint="free some space, then try again")
-    if error.errno == errno.EROFS:
-        return StoreError(message, hint="the file system is mounted read-only")
-    if error.errno in (errno.EACCES, errno.EPERM):
-        return StoreError(message, hint="check who owns the folder, and its permissions")
-    if error.errno == errno.ELOOP:
-        return StoreError(message, hint="a link stands where Relay keeps its own files; remove it")
-    if error.errno in (errno.EMFILE, errno.ENFILE):
-        return StoreError(message, hint="too many files are open; raise the limit (ulimit -n)")
-    return StoreError(message)
 
 
 @contextmanager
@@ -248,7 +234,14 @@ class RunFolder:
         with storing(f"write {self.file('writes')}"):
             handle = self.open("writes", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
             try:
-                os.write(handle, key.replace("\n", " ").encode("utf-8", "replace") + b"\n")
+                size = os.fstat(handle).st_size
+                try:
+                    write_all(handle, key.replace("\n", " ").encode("utf-8", "replace") + b"\n")
+                except OSError:
+                    # Half a key would spoil the next one.
+                    with suppress(OSError):
+                        os.ftruncate(handle, size)
+                    raise
             finally:
                 os.close(handle)
 
@@ -264,8 +257,11 @@ class RunFolder:
             except OSError:
                 return b""
 
-    def rewrite(self, name: str, fill: Callable[[int], None]) -> None:
+    def rewrite(self, name: str, fill: Callable[[int], None], *, sync: bool = True) -> None:
         """Replace one of its files: `fill` writes the new one, which is synced before it takes the name.
+
+        Args:
+            sync: False leaves the syncing out, for what is only a hint.
 
         Raises OSError; the old file is left as it was then.
         """
@@ -276,7 +272,8 @@ class RunFolder:
         try:
             try:
                 fill(handle)
-                os.fsync(handle)
+                if sync:
+                    os.fsync(handle)
             finally:
                 os.close(handle)
             self.file(part).replace(self.file(name))
@@ -294,15 +291,13 @@ class RunFolder:
 
     def _put(self, name: str, data: bytes) -> None:
         handle = self.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
+        try:
+            write_all(handle, data)
+        finally:
+            os.close(handle)
 
     def _replace(self, name: str, data: bytes) -> None:
-        part = f"{name}.part"
-        with suppress(FileNotFoundError):
-            self.file(part).unlink()
-        self._put(part, data)
-        self.file(part).replace(self.file(name))
+        self.rewrite(name, lambda handle: write_all(handle, data), sync=False)
 
 
 def _whole_number(data: bytes) -> int | None:

@@ -22,6 +22,7 @@ from attrs import frozen
 from relay.effects.git import LOCK_HINT, LOCK_WAITS, Git
 from relay.effects.gitnames import path_text
 from relay.errors import ConflictError, DiskFullError, GitError, StoreError
+from relay.store.atomic import write_all
 
 _PRIVATE = "relay-index-"
 _SHARED = {b".relay/relay.toml", b".relay/pipelines.json", b".relay/.gitignore"}
@@ -316,8 +317,15 @@ def _take_lock(lock: Path, mark: bytes) -> bool:
         fd = os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
     except FileExistsError:
         return False
-    with os.fdopen(fd, "wb") as file:
-        file.write(mark)
+    try:
+        try:
+            write_all(fd, mark)
+        finally:
+            os.close(fd)
+    except OSError:
+        # Without its mark nobody would know that it may be taken over.
+        lock.unlink(missing_ok=True)
+        raise
     return True
 
 

@@ -21,6 +21,7 @@ from relay.effects.repository import Repository, places, session_refs, update_re
 from relay.effects.staging import RELAY, Staged, commit_tree, private_index, stage_all
 from relay.effects.submodules import fill_submodules, lonely_submodules
 from relay.errors import ConflictError, GitError, NoRepositoryError, RelayError
+from relay.store.atomic import store_error
 
 
 @frozen(kw_only=True)
@@ -279,7 +280,10 @@ async def _create_refs(git: Git, sid: str, tip: str) -> None:
 
 
 async def _add(git: Git, sid: str, path: Path, notes: list[str]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise store_error(error, f"make the folder {path.parent}") from error
     await git.run("worktree", "prune", writes=True)
     made = await git.run(
         "worktree", "add", "--quiet", str(path), session_branch(sid), writes=True, timeout=600

@@ -36,7 +36,10 @@ _HINTS = {
     errno.EISDIR: "a folder stands where the file belongs: move it away",
     errno.ENOTDIR: "a file stands where a folder belongs: move it away",
     errno.EIO: "the disk reports an error: check it, then try again",
+    errno.EMFILE: "too many files are open: raise the limit (ulimit -n)",
+    errno.ENFILE: "too many files are open on this machine: close some programs, then try again",
 }
+_ELSE = "look at the file and its folder, then try again"
 
 
 class FileOps:
@@ -109,7 +112,7 @@ def store_error(error: OSError, doing: str) -> StoreError:
         return DiskFullError(
             f"cannot {doing}: {why}", hint="free some space on that disk (or raise the quota), then try again"
         )
-    return StoreError(f"cannot {doing}: {why}", hint=_HINTS.get(error.errno or 0, ""))
+    return StoreError(f"cannot {doing}: {why}", hint=_HINTS.get(error.errno or 0, _ELSE))
 
 
 def write_all(fd: int, data: bytes, ops: FileOps = OPS) -> None:

@@ -314,9 +314,10 @@ async def test_no_link_is_followed(tmp_path: Path) -> None:
     ],
 )
 def test_errors_of_the_disk_say_what_to_do(number: str, want: type[StoreError], want_hint: str) -> None:
-    error = store_error(OSError(getattr(errno, number), "reason"), "write out")
+    code = getattr(errno, number)
+    error = store_error(OSError(code, "reason"), "write out")
     assert type(error) is want
-    assert "cannot write out: reason" in error.message
+    assert f"cannot write out: {os.strerror(code)}" in error.message
     assert want_hint in error.hint
 
 
