@@ -145,7 +145,10 @@ class GeminiTranscript(LineTranscript):
         if line.find(_ANSWER, 0, _HEAD) < 0 or line[-2:] != b"]}" or b"\0" in line:
             return False
         found = _STAMP.search(line, 0, _HEAD)
-        if found is None or any(not call.status for call in self._calls.values()):
+        # A second time is that of a whole record behind a torn one.
+        if found is None or line.find(b'"timestamp":"', found.end()) >= 0:
+            return False
+        if any(not call.status for call in self._calls.values()):
             return False
         self.lift.at(shapes.iso({"at": found[1].decode()}, "at"))
         return True

@@ -31,3 +31,13 @@ def differing(intel: SessionIntel, expected: dict[str, Any]) -> dict[str, tuple[
     """What is not as expected: by field, (found, expected)."""
     found = {name: shown(intel, name) for name in expected}
     return {name: (found[name], expected[name]) for name in expected if found[name] != expected[name]}
+
+
+def certain(data: bytes, text: bytes, whole: list[int]) -> list[int]:
+    """Of the lines of `data` that are whole in the damaged `text`, those that are told apart already.
+
+    A last line without its newline that has a torn one before it may still grow.
+    """
+    last = data.rstrip(b"\n").split(b"\n")[-1]
+    grown = text.endswith(b"\n") or text.split(b"\n")[-1] == last
+    return [number for number in whole if grown or number < data.rstrip(b"\n").count(b"\n")]

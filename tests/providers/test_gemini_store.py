@@ -15,7 +15,7 @@ from relay.core.intel import Depth, SessionIntel
 from relay.providers.gemini_store import GeminiStore
 from relay.providers.store_protocol import RunningProcess
 from tests.fakes.lifting import FILES, damages, found, lifted, machine, the_one, told
-from tests.fakes.recorded import differing, shown
+from tests.fakes.recorded import certain, differing, shown
 from tests.fakes.stores import FIXTURES, place
 
 STORE = GeminiStore()
@@ -451,7 +451,7 @@ def test_no_damage_ends_the_reading_or_loses_a_whole_record(
 
     for depth in Depth:
         intel = the_one(STORE, machine(home), depth)
-        for number in whole:
+        for number in certain(SOURCES[name], text, whole):
             record = json.loads(lines[number])
             if record.get("type") == "user" and "text" in record["content"][0] and depth is Depth.FULL:
                 said = record["content"][0]["text"]
