@@ -16,6 +16,8 @@ FIRST_SECONDS = 120.0
 DAY_SECONDS = 86_400.0
 MEGABYTE = 1024 * 1024
 _DAILY = "daily"
+_TOLD = 100
+"""Paths in an entry of the log at most."""
 
 
 class HousekeeperActor(RelayActor):
@@ -54,9 +56,10 @@ class HousekeeperActor(RelayActor):
         removed = [item for item in report.items if item.removed]
         if removed or (report.problems and not report.dry_run):
             data: dict[str, Any] = {
-                "removed": [item.path for item in removed],
+                "removed": [item.path for item in removed[:_TOLD]],
+                "count": len(removed),
                 "bytes": sum(item.bytes for item in removed),
-                "problems": list(report.problems),
+                "problems": list(report.problems[:_TOLD]),
             }
             entry = effects.JournalEntry(repository="", session="", type="gc", at=report.at, data=data)
             self.send(self.wires.journal, asks.Record(entries=(entry,)))
@@ -69,6 +72,7 @@ class HousekeeperActor(RelayActor):
             ],
             "problems": list(report.problems),
             "dryRun": report.dry_run,
+            "auditBytes": report.audit_bytes,
         }
         self.send(self.wires.facade, Answered(correlation=report.key, answer=Accepted(data=data)))
 

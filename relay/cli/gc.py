@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -39,27 +39,49 @@ def gc(dry_run: bool, keep_days: float | None) -> None:
         return
     items = answer["items"]
     going = [item for item in items if item["remove"]]
-    kept = [item for item in items if not item["remove"] and item["kind"] == "worktree"]
+    kept = [item for item in items if not item["remove"]]
     verb = "would go" if dry_run else "gone"
     show_table(
         ("what", "size", verb, "why"),
-        [(item["kind"], size(item.get("bytes", 0)), item["path"], item["why"]) for item in going],
+        [
+            (item["kind"], size(item.get("bytes", 0)), item["path"], item["why"])
+            for item in going
+            if dry_run or item["removed"]
+        ],
         empty="nothing is to be cleared away",
     )
     if going:
-        total = size(sum(item.get("bytes", 0) for item in going))
-        say(f"{plural(len(going), 'thing')}, {total} {'to be had' if dry_run else 'given back'}")
-    if kept:
-        say("\nworktrees that are kept:")
-        for item in kept:
-            say(_kept(item))
+        given = [item for item in going if dry_run or item["removed"]]
+        total = size(sum(item.get("bytes", 0) for item in given))
+        say(f"{plural(len(given), 'thing')}, {total} {'to be had' if dry_run else 'given back'}")
+    _show_kept(kept)
+    if answer.get("auditBytes"):
+        say(f"audit logs, which are never removed: {size(answer['auditBytes'])}")
     for problem in answer["problems"]:
         click.echo(f"note: {problem}", err=True)
 
 
+def _show_kept(kept: Sequence[Mapping[str, Any]]) -> None:
+    """Worktrees one by one, with the command that ends the reason; the rest counted by kind and reason."""
+    worktrees = [item for item in kept if item["kind"] == "worktree"]
+    if worktrees:
+        say("\nworktrees that are kept:")
+        for item in worktrees:
+            say(_kept(item))
+    others: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for item in kept:
+        if item["kind"] != "worktree":
+            others.setdefault((item["kind"], item["why"]), []).append(item)
+    if others:
+        say("\nalso kept:")
+    for (kind, why), alike in sorted(others.items()):
+        say(f"  {len(alike)} x {kind}, {size(sum(item.get('bytes', 0) for item in alike))}: {why}")
+
+
 def _kept(item: Mapping[str, Any]) -> str:
     hint = f"\n    {item['hint']}" if item.get("hint") else ""
-    return f"  {item['session']}: {item['why']}{hint}"
+    name = item.get("session") or item["path"]
+    return f"  {name} ({size(item.get('bytes', 0))}): {item['why']}{hint}"
 
 
 def size(count: int) -> str:

@@ -440,13 +440,18 @@ class GarbageItem:
 
 @frozen(kw_only=True)
 class GarbageCollected:
-    """What became of what is left of ended sessions."""
+    """What became of what is left of ended sessions.
+
+    Args:
+        audit_bytes: of all audit logs, which are kept.
+    """
 
     key: str
     at: datetime
     items: tuple[GarbageItem, ...]
     problems: tuple[str, ...] = ()
     dry_run: bool = False
+    audit_bytes: int = 0
 
 
 Report = (

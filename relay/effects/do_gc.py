@@ -6,48 +6,64 @@ session begins or ends in between unseen.
 
 from __future__ import annotations
 
-import os
-import stat
-from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 import trio
+from attrs import Factory, define
 
 from relay.core import effects, reports
 from relay.core.gc import Decision, GcPolicy, Kind, Piece, plan
 from relay.core.record import SessionRecord
-from relay.effects import processes, worktree
+from relay.effects import gc_files, gc_git, processes
 from relay.effects.repository import inspect
-from relay.effects.spool import RunFolder
 from relay.effects.world import World
-from relay.errors import RelayError
+from relay.errors import ConflictError, NoRepositoryError, RelayError
 from relay.store.places import RepoPlaces
 from relay.store.sessions import known_repositories, read_record
 
-TEMPORARY_HOURS = 24
-"""A temporary file younger than this may be one that is just being written."""
+
+@define
+class _Here:
+    """One repository: its sessions by id, and those of them that can't be read."""
+
+    places: RepoPlaces
+    records: dict[str, SessionRecord] = Factory(dict)
+    unread: list[str] = Factory(list)
+
+    @property
+    def over(self) -> list[SessionRecord]:
+        """The sessions that are over."""
+        return [record for record in self.records.values() if record.ended]
 
 
 async def collect_garbage(world: World, effect: effects.CollectGarbage) -> reports.GarbageCollected:
     """Look, plan, and unless it is a dry run remove."""
     now = world.clock()
-    pieces, problems = await trio.to_thread.run_sync(_look, world, now)
-    pieces += await _worktrees(world, problems)
+    problems: list[str] = []
+    known = await trio.to_thread.run_sync(_known, world, problems, abandon_on_cancel=True)
+    pieces = await trio.to_thread.run_sync(_files, world, known, now, abandon_on_cancel=True)
+    for here in known:
+        pieces += await _in_git(here, known, now, problems)
     policy = GcPolicy(keep_days=effect.keep_days, output_max_bytes=effect.output_max_bytes)
-    decisions = plan(pieces, policy, now)
     items = []
-    for decision in decisions:
+    for decision in plan(pieces, policy, now):
         done = False
         if decision.remove and not effect.dry_run:
             try:
-                await _remove(world, decision.piece)
+                await _remove(decision.piece, known)
                 done = True
             except (OSError, RelayError) as error:
                 problems.append(f"{decision.piece.path} was not removed: {error}")
         items.append(_item(decision, done))
+    logs = [world.places.audit, *(here.places.audit for here in known)]
     return reports.GarbageCollected(
-        key=effect.key, at=world.clock(), items=tuple(items), problems=tuple(problems), dry_run=effect.dry_run
+        key=effect.key,
+        at=world.clock(),
+        items=tuple(items),
+        problems=tuple(problems),
+        dry_run=effect.dry_run,
+        audit_bytes=sum(map(gc_files.size, logs)),
     )
 
 
@@ -66,8 +82,10 @@ def _item(decision: Decision, done: bool) -> reports.GarbageItem:
     )
 
 
-def _records(world: World, problems: list[str]) -> Iterator[tuple[RepoPlaces, SessionRecord]]:
+def _known(world: World, problems: list[str]) -> list[_Here]:
+    found = []
     for places in known_repositories(world.places):
+        here = _Here(places)
         try:
             sids = places.session_ids()
         except RelayError as error:
@@ -75,149 +93,69 @@ def _records(world: World, problems: list[str]) -> Iterator[tuple[RepoPlaces, Se
             continue
         for sid in sids:
             try:
-                yield places, read_record(places, sid)[0]
+                here.records[sid] = read_record(places, sid)[0]
             except RelayError as error:
+                here.unread.append(sid)
                 problems.append(f"{sid} is left alone: {error.message}")
+        found.append(here)
+    return found
 
 
-def _look(world: World, now: datetime) -> tuple[list[Piece], list[str]]:
-    problems: list[str] = []
+def _files(world: World, known: list[_Here], now: datetime) -> list[Piece]:
     pieces: list[Piece] = []
     live: set[str] = set()
     ended: dict[str, datetime] = {}
     folders: set[Path] = {world.places.root, world.places.anchors}
-    for places, record in _records(world, problems):
-        folders |= {places.folder, places.session(record.sid)}
-        if not record.ended:
-            live.add(record.sid)
-            continue
-        ended[record.sid] = record.updated_at
-        pieces += _outputs(places, record)
-    pieces += _fifos(world, live, ended)
-    pieces += _temporaries(folders, now)
-    return pieces, problems
-
-
-def _outputs(places: RepoPlaces, record: SessionRecord) -> Iterator[Piece]:
-    for run in record.runs:
-        folder = RunFolder(places.run(record.sid, run.number))
-        if not folder.path.is_dir() or folder.path.is_symlink():
-            continue
-        # What is not rewritten in redacted form yet is still being wound up.
-        keep = "" if folder.offsets().redacted else "its output is not redacted yet"
-        size = sum(_size(path) for path in folder.path.iterdir())
-        yield Piece(
-            kind=Kind.OUTPUT,
-            path=str(folder.path),
-            session=record.sid,
-            repository=str(places.root),
-            bytes=size,
-            since=record.updated_at,
-            keep=keep,
-        )
-
-
-def _fifos(world: World, live: set[str], ended: dict[str, datetime]) -> Iterator[Piece]:
-    if not world.places.fifos.is_dir():
-        return
-    for path in sorted(world.places.fifos.iterdir()):
-        try:
-            found = path.lstat()
-        except FileNotFoundError:
-            continue
-        sid = path.name.partition(".")[0]
-        keep = (
-            "" if sid in ended else "its session is under way" if sid in live else "its session is not known"
-        )
-        since = ended.get(sid, datetime.fromtimestamp(found.st_mtime, UTC))
-        if stat.S_ISFIFO(found.st_mode):
-            yield Piece(kind=Kind.FIFO, path=str(path), session=sid, since=since, keep=keep)
-
-
-def _temporaries(folders: set[Path], now: datetime) -> Iterator[Piece]:
-    """`.NAME.<hex>.tmp`, which `relay.store.atomic` makes and a crash leaves."""
-    for folder in sorted(folders):
-        try:
-            names = sorted(folder.glob(".*.tmp"))
-        except OSError:
-            continue
-        for path in names:
-            try:
-                found = path.lstat()
-            except FileNotFoundError:
-                continue
-            since = datetime.fromtimestamp(found.st_mtime, UTC)
-            young = (now - since).total_seconds() < TEMPORARY_HOURS * 3600
-            keep = "it may be just being written" if young else ""
-            if stat.S_ISREG(found.st_mode):
-                yield Piece(kind=Kind.TEMPORARY, path=str(path), bytes=found.st_size, since=since, keep=keep)
-
-
-async def _worktrees(world: World, problems: list[str]) -> list[Piece]:
-    pieces = []
-    records = await trio.to_thread.run_sync(lambda: list(_records(world, [])))
-    for places, record in records:
-        path = places.worktree(record.sid)
-        ours = record.branch and record.worktree == str(path) and not record.discarded
-        if not record.ended or not ours or not await trio.Path(path).is_dir():
-            continue
-        try:
-            keep, hint = await _why_kept(places, record)
-        except RelayError as error:
-            problems.append(f"{path} is left alone: {error.message}")
-            continue
-        size = await trio.to_thread.run_sync(_folder_size, path) if not keep else 0
-        pieces.append(
-            Piece(
-                kind=Kind.WORKTREE,
-                path=str(path),
-                session=record.sid,
-                repository=str(places.root),
-                bytes=size,
-                since=record.updated_at,
-                keep=keep,
-                hint=hint,
-            )
-        )
+    for here in known:
+        folders |= {here.places.folder, *(here.places.session(sid) for sid in here.records)}
+        live |= {sid for sid, record in here.records.items() if not record.ended}
+        ended |= {record.sid: record.updated_at for record in here.over}
+        for record in here.over:
+            pieces += gc_files.outputs(here.places, record, now)
+    pieces += gc_files.fifos(world.places.fifos, live, ended)
+    pieces += gc_files.temporaries(folders, now)
     return pieces
 
 
-async def _why_kept(places: RepoPlaces, record: SessionRecord) -> tuple[str, str]:
-    """Why a worktree must stay, and the command that ends the reason; ("", "") when nothing would be lost."""
-    repo = await inspect(places.root)
-    found = await worktree.look(repo, record.sid, Path(record.worktree), record.base_commit)
-    if found.dirty:
-        return f"it holds changes that are in no commit: {found.dirty}", f"relay diff {record.sid}"
-    if not found.merged:
-        hint = f"relay merge {record.sid}, or relay discard {record.sid}"
-        return "its work is not merged into the branch that is checked out", hint
-    return "", ""
-
-
-async def _remove(world: World, piece: Piece) -> None:
-    path = Path(piece.path)
-    if piece.kind is Kind.WORKTREE:
-        repo = await inspect(Path(piece.repository))
-        # Refuses when somebody worked in it since it was looked at.
-        await worktree.remove(repo, piece.session, path)
-        return
-    if piece.kind is Kind.FIFO and await processes.leftovers(path.name):
-        return
-    if piece.kind is Kind.OUTPUT:
-        await trio.to_thread.run_sync(RunFolder(path).remove)
-    else:
-        await trio.Path(path).unlink(missing_ok=True)
-
-
-def _size(path: Path) -> int:
+async def _in_git(here: _Here, known: list[_Here], now: datetime, problems: list[str]) -> list[Piece]:
+    """What lies in the repository itself; nothing where there is none."""
+    pieces = await gc_git.strangers(here.places, [*here.records, *here.unread])
     try:
-        return path.lstat().st_size
-    except OSError:
-        return 0
+        repo = await inspect(here.places.root)
+        pieces += await gc_git.left_behind(repo, here.places, here.over, _roots(known))
+    except NoRepositoryError:
+        return pieces
+    except RelayError as error:
+        problems.append(f"{here.places.root} is left alone: {error.message}")
+        return pieces
+    pieces += await trio.to_thread.run_sync(_git_files, here.places.root, repo.common_dir, now)
+    return pieces
 
 
-def _folder_size(top: Path) -> int:
-    total = 0
-    for folder, _, names in os.walk(top):
-        total += sum(_size(Path(folder) / name) for name in names)
-    return total
+def _git_files(root: Path, common_dir: Path, now: datetime) -> list[Piece]:
+    return list(gc_files.git_files(root, common_dir, now))
+
+
+def _roots(known: list[_Here]) -> list[Path]:
+    return [here.places.root for here in known]
+
+
+async def _remove(piece: Piece, known: list[_Here]) -> None:
+    path = Path(piece.path)
+    match piece.kind:
+        case Kind.WORKTREE:
+            places = RepoPlaces(root=Path(piece.repository))
+            record, _ = await trio.to_thread.run_sync(read_record, places, piece.session)
+            await gc_git.remove_worktree(await inspect(places.root), record, _roots(known))
+        case Kind.ENTRY:
+            await gc_git.remove_entry(await inspect(Path(piece.repository)), path)
+        case Kind.SNAPSHOTS:
+            await gc_git.remove_snapshots(await inspect(Path(piece.repository)), piece.session)
+        case Kind.OUTPUT:
+            await trio.to_thread.run_sync(gc_files.remove_run, path)
+        case Kind.FIFO:
+            if await processes.leftovers(path.name):
+                raise ConflictError("a process of its run is alive")
+            await trio.Path(path).unlink(missing_ok=True)
+        case Kind.TEMPORARY | Kind.GIT_FILE:
+            await trio.Path(path).unlink(missing_ok=True)

@@ -59,11 +59,14 @@ async def test_output_goes_by_age_and_a_worktree_once_it_is_merged(home: Live) -
     assert (repository / "made.txt").read_text() == "made\n"
     assert sid in home.git(repository, "branch", "--list", f"relay/{sid}")
 
+    third = await collected(home, keepDays=0)
+    assert third[("snapshots", sid)]["removed"]
+    assert home.git(repository, "for-each-ref", "refs/relay") == ""
     assert await collected(home, keepDays=0) == {}
     assert (await home.get(f"/api/sessions/{sid}"))["fsmState"] == "COMPLETED"
     assert (await home.get("/api/audit/verify", session=sid))["ok"]
     events = [entry for entry in await home.get("/api/events") if entry["type"] == "gc"]
-    assert [len(event["data"]["removed"]) for event in events] == [1, 1]
+    assert [len(event["data"]["removed"]) for event in events] == [1, 1, 1]
     await home.stop()
 
 
@@ -76,7 +79,10 @@ async def test_a_live_session_and_what_is_not_known_are_left_alone(home: Live, t
     await home.reach(sid, "RUNNING")
     strange = home.state / "fifo" / "s-unknown1.1"
     os.mkfifo(strange)
-    fresh, stale = (repository / ".relay" / name for name in (".relay.toml.abc.tmp", ".relay.toml.def.tmp"))
+    fresh, stale = (
+        repository / ".relay" / name
+        for name in (".relay.toml.0123456789ab.tmp", ".relay.toml.0123456789ac.tmp")
+    )
     fresh.write_text("x")
     stale.write_text("x")
     os.utime(stale, (1, 1))
