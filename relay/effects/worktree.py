@@ -284,7 +284,7 @@ async def _add(git: Git, sid: str, path: Path, notes: list[str]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise store_error(error, f"make the folder {path.parent}") from error
-    await git.run("worktree", "prune", writes=True)
+    await _forget(git, path)
     made = await git.run(
         "worktree", "add", "--quiet", str(path), session_branch(sid), writes=True, timeout=600
     )
@@ -334,7 +334,16 @@ async def _remove_folder(git: Git, path: Path) -> None:
         except GitError:
             # Half-made, or with a file in it that git cannot delete: the folder goes first, then the entry.
             await trio.to_thread.run_sync(_delete_tree, path)
-    await git.run("worktree", "prune", writes=True)
+    await _forget(git, path)
+
+
+async def _forget(git: Git, path: Path) -> None:
+    """Have git forget the worktree of a folder that is gone.
+
+    `git worktree prune` would forget the user's own too, when they lie on a disk that is not there.
+    """
+    if not _exists(path):
+        await git.run("worktree", "remove", "--force", "--force", str(path), writes=True, accept=(0, 128))
 
 
 async def _refuse_dirty(path: Path, repo: Repository, branch: str) -> None:

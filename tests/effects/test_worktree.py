@@ -332,6 +332,28 @@ async def test_a_folder_that_went_missing_is_made_again_from_the_last_snapshot(r
     assert any("made again" in note for note in second.notes)
 
 
+@pytest.mark.parametrize("submodules", [False, True])
+async def test_worktrees_of_the_user_on_a_disk_that_is_not_there_are_not_forgotten(
+    root: Path, tmp_path: Path, submodules: bool
+) -> None:
+    if submodules:
+        shutil.rmtree(root)
+        with_submodule(root, tmp_path / "library")
+    git(root, "worktree", "add", "-q", "--detach", str(tmp_path / "usb"))
+    shutil.rmtree(tmp_path / "usb")
+    repo, first = await made(root)
+    shutil.rmtree(first.path)
+    _, second = await made(root)
+    assert any("made again" in note for note in second.notes)
+    await made(root, "s2")
+    shutil.rmtree(root / ".relay/worktrees/s2")
+    for sid in ("s1", "s2"):
+        await discard(repo, sid, root / ".relay/worktrees" / sid)
+    listed = git(root, "worktree", "list", "--porcelain")
+    assert str(tmp_path / "usb") in listed
+    assert ".relay" not in listed
+
+
 STEPS = ("worktree", "update-ref", "commit-tree", "write-tree", "update-index", "status")
 
 
@@ -355,7 +377,7 @@ async def test_after_a_failure_at_any_step_it_can_be_made(
 
         async def run(self: worktree.Git, *args: str, **options: object) -> object:
             nonlocal countdown
-            hit = args[0] == step and args[1:2] != ("prune",)
+            hit = args[0] == step and args[1:2] != ("remove",)
             countdown -= hit
             if hit and countdown == 0 and when == "before":
                 raise GitError("broken") if clean_up else Died
