@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay.core.gc import GcPolicy, Kind, Piece, plan
+from relay.core.gc import GcPolicy, Kind, Piece, WorktreeFacts, plan, snapshots_kept, worktree_kept
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 
@@ -74,3 +74,43 @@ def test_the_rules_hold_for_any_pieces(pieces: list[Piece], days: int, bound: in
             and d.piece.repository == repository
         ]
         assert sum(left) <= bound
+
+
+WORDS = st.sampled_from(("", "x.txt"))
+FACTS = st.builds(
+    WorktreeFacts,
+    over=st.booleans(),
+    dirty=WORDS,
+    hidden=WORDS,
+    inside=WORDS,
+    busy=WORDS,
+    locked=st.booleans(),
+    lock_reason=WORDS,
+    merged=st.booleans(),
+    ignored=WORDS,
+)
+
+
+@given(facts=FACTS, days=st.integers(0, 100), age=st.integers(0, 1000))
+def test_nothing_live_unmerged_or_changed_is_ever_chosen(facts: WorktreeFacts, days: int, age: int) -> None:
+    keep, hint = worktree_kept(facts, "s-1", "/tree")
+    [decision] = plan([piece(age, Kind.WORKTREE, keep=keep, hint=hint)], GcPolicy(keep_days=days), NOW)
+
+    assert bool(keep) == bool(hint)
+    if decision.remove:
+        assert facts.over
+        assert facts.merged
+        assert not facts.locked
+        assert (facts.dirty, facts.hidden, facts.inside, facts.busy) == ("", "", "", "")
+        assert age >= days
+
+
+@given(lonely=st.lists(st.sampled_from(("1", "2", "base", "carried", "branch", "discarded")), unique=True))
+def test_refs_go_only_when_none_is_the_only_one_to_its_work(lonely: list[str]) -> None:
+    keep, hint = snapshots_kept("s-1", lonely)
+    assert (keep == "", hint == "") == (not lonely, not lonely)
+
+
+def test_what_goes_along_with_a_worktree_is_said() -> None:
+    [decision] = plan([piece(20, Kind.WORKTREE, also="ignored files: .env")], GcPolicy(), NOW)
+    assert decision.why == "over since 2026-05-12; with it go ignored files: .env"
