@@ -177,6 +177,10 @@ class Lift:
             event, _ = DEFAULT.redact_event(event)
         self.facts.fold(Observed(place=_PLACE, at=at or _EPOCH, event=event))
 
+    def forget(self, call_id: str) -> None:
+        """A tool call that is under way was none, or is told of by another one."""
+        self.facts.open_calls.pop(f"{_PLACE.run}:{call_id}", None)
+
     def changed(self, path: str) -> None:
         """A file was changed: for a list, in place of the tool call and its result."""
         self.facts.note_changed(path)

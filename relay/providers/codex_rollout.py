@@ -1,29 +1,23 @@
-"""One rollout of Codex, lifted: prompts, items, plan, tokens, limits.
+"""A thread of Codex, lifted from its rollouts: who it is, what was said, tokens, limits, how turns ended.
 
 Record shapes as codex-cli 0.171.0 writes them ("paginated" history: `item_completed`) and as older releases
-did (`user_message`, `agent_message`, `exec_command_end`, `patch_apply_end`). Unknown ones are passed over.
+did (`user_message`, `agent_message`, `patch_apply_end`, and records without an envelope). What tools did
+stands in `relay.providers.codex_calls`, which of the lines matter in `relay.providers.codex_lines`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from datetime import UTC, datetime
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any
-
-import orjson
 
 from relay.core.events import (
     AgentText,
     Channel,
     ErrorSignal,
-    PlanItem,
-    PlanUpdated,
     QuotaReported,
-    TaskStatus,
-    ToolCall,
-    ToolKind,
-    ToolResult,
+    TokenUsage,
     TurnEnded,
     TurnOutcome,
     TurnStarted,
@@ -31,46 +25,28 @@ from relay.core.events import (
 from relay.core.failures import as_failed, classify
 from relay.core.prompts import typed
 from relay.providers import shapes
-from relay.providers.codex_facts import error_code, last_reset, status_in, usage_of, windows_of
-from relay.providers.codex_items import unwrap
+from relay.providers.codex_calls import CodexCalls
+from relay.providers.codex_facts import error_code, last_reset, less, status_in, usage_of, windows_of
+from relay.providers.codex_lines import BARE, KNOWN, Matter, matter_of, stamp_in
 from relay.providers.transcript import LineTranscript
 from relay.providers.wordings import wording_of
 
-_WORDING = wording_of("codex")
-_STATUS = {
-    "pending": TaskStatus.PENDING,
-    "in_progress": TaskStatus.IN_PROGRESS,
-    "inProgress": TaskStatus.IN_PROGRESS,
-    "completed": TaskStatus.COMPLETED,
-}
-_TELLING = re.compile(
-    rb'"type"\s*:\s*"(?:session_meta|turn_context|compacted|UserMessage|AgentMessage|FileChange|'
-    rb"CommandExecution|McpToolCall|ContextCompaction|user_message|agent_message|exec_command_begin|"
-    rb"exec_command_end|patch_apply_begin|patch_apply_end|mcp_tool_call_begin|mcp_tool_call_end|token_count|"
-    rb'task_started|task_complete|turn_aborted|thread_rolled_back|error)"'
+PLACES = (
+    "sessions/*/*/*/rollout-*{}.jsonl",
+    "archived_sessions/rollout-*{}.jsonl",
+    "sessions/rollout-*{}.jsonl",
 )
-_LIST_LEAVES_OUT = (b'"CommandExecution"', b'"exec_command_end"', b'"exec_command_begin"')
-_PLAN = b"update_plan"
-_IN_SCRIPT = re.compile(r"tools\.update_plan\(\s*(\{.*?\})\s*\)", re.DOTALL)
-_EXITED = re.compile(r"(?:Process exited with code|Exit code:) (-?\d+)|\"exit_code\":\s*(-?\d+)")
-_STAMP = re.compile(rb'"timestamp"\s*:\s*"([^"\\]{10,40})"')
-_CODES = {
-    "usage_limit_exceeded": "usageLimitExceeded",
-    "response_too_many_failed_attempts": "responseTooManyFailedAttempts",
-    "rate_limit_exceeded": "rateLimitExceeded",
-    "server_overloaded": "serverOverloaded",
-    "internal_server_error": "internalServerError",
-    "context_window_exceeded": "contextWindowExceeded",
-    "http_connection_failed": "httpConnectionFailed",
-    "response_stream_disconnected": "responseStreamDisconnected",
-    "response_stream_connection_failed": "responseStreamConnectionFailed",
-    "model_not_found": "modelNotFound",
-    "bad_request": "badRequest",
-    "unauthorized": "unauthorized",
-    "cyber_policy": "cyberPolicy",
-    "sandbox_error": "sandboxError",
-}
-"""The rollout's names of errors -> the app-server's."""
+"""Where rollouts lie in Codex's home folder, by the end of their names."""
+
+_WORDING = wording_of("codex")
+_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_FORKS = 8
+"""How many forks of forks are followed."""
+_COPYING = timedelta(seconds=1)
+"""How long Codex takes at most to copy a conversation into the rollout of its fork."""
+_EDITOR = re.compile(r"# Context from my IDE setup:.*?^## My request for Codex:\s*", re.DOTALL | re.MULTILINE)
+_NOT_SAID = ("# AGENTS.md instructions", "<environment_context>", "<user_instructions>", "<turn_aborted>")
+_LIMITED = ("usage_limit_exceeded", "rate_limit_exceeded", "response_too_many_failed_attempts")
 
 
 class CodexRollout(LineTranscript):
@@ -78,300 +54,320 @@ class CodexRollout(LineTranscript):
 
     def begin(self) -> None:
         """See `LineTranscript`."""
-        self._windows: Mapping[str, Any] = {}
-        self._modern = False
-        self._latest = b""
-        self._seen: set[int] = set()
+        self.calls = CodexCalls(self.lift)
+        self._first = self._latest = b""
+        self._lines: set[int] = set()
+        self._last_words: dict[str, tuple[str, str] | None] = {}
+        self._limits: Mapping[str, Any] = {}
+        self._summaries = self._compactions = 0
+        self._total = self._before = self._past = TokenUsage()
+        self._named = self._is_subagent = self._has_copy = False
+        self._born_at = b""
+        self._born: datetime | None = None
+        self._copied_by: datetime | None = None
+        self._start = 0
+        self._forks: list[str] = []
 
     def take(self, line: bytes) -> None:
         """See `LineTranscript`."""
-        plan = _PLAN in line and (b'"function_call"' in line or b'"custom_tool_call"' in line)
-        telling = plan or _TELLING.search(line) is not None or (self.lift.thorough and b'"call_id"' in line)
-        if telling and not self.lift.thorough and any(each in line for each in _LIST_LEAVES_OUT):
-            telling = line[-1:] != b"}"
-        if not telling and line[:1] == b"{" and line[-1:] == b"}" and b"\0" not in line:
-            self._note_time(line)
+        matter, stamp = matter_of(line, self.calls, thorough=self.lift.thorough)
+        if matter is not Matter.PARSE:
+            if matter is Matter.UNKNOWN:
+                self.lift.skip("unknown")
+            self._note_time(stamp)
             return
         record = self.parsed(line)
         if record is None:
             return
-        self._note_time(line)
         at = shapes.iso(record, "timestamp")
-        payload = shapes.mapping(record, "payload")
-        match shapes.text(record, "type"):
-            case "session_meta":
-                self._meta(payload)
-            case "turn_context":
-                self.lift.named(model=shapes.text(payload, "model"))
-                self.lift.named(cwd=shapes.text(payload, "cwd"))
-            case "compacted":
-                self.lift.compacted(shapes.text(payload, "message"), at)
-            case "response_item":
-                self._response(payload, at)
-            case "event_msg":
-                self._event(payload, at)
-            case _:
-                pass
+        stamp = shapes.text(record, "timestamp").encode() if at else b""
+        kind, payload = shapes.text(record, "type"), shapes.mapping(record, "payload")
+        if "payload" not in record and (kind in BARE or not kind):
+            kind, payload = "bare" if kind else "session_meta", record
+        if kind == "session_meta":
+            self._meta(payload, at)
+        inherited = bool(self._forks) or self._is_copied(record, at)
+        if not inherited:
+            self._note_time(stamp)
+        elif self._is_subagent:
+            return
+        self._take(kind, payload, None if inherited else at, hash(line), inherited)
 
     def finish(self) -> None:
         """See `LineTranscript`."""
-        self.lift.at(_instant(self._latest))
+        for stamp in (self._first, self._latest):
+            self.lift.at(stamp_in(stamp))
+        self.lift.named(title=self.found.hint.get("title", ""))
 
-    def _note_time(self, line: bytes) -> None:
-        found = _STAMP.search(line, 0, 200) or _STAMP.search(line)
-        if found is None:
+    def _take(
+        self, kind: str, payload: Mapping[str, Any], at: datetime | None, line: int, inherited: bool
+    ) -> None:
+        match kind:
+            case "event_msg":
+                self._event(payload, at, line, inherited)
+            case "response_item" | "bare":
+                self._response(payload, at, line, bare=kind == "bare")
+            case "turn_context":
+                self.calls.folder = shapes.text(payload, "cwd") or self.calls.folder
+                self.lift.named(model=shapes.text(payload, "model"), cwd=shapes.text(payload, "cwd"))
+            case "compacted":
+                if self._is_new(line):
+                    self._summaries += 1
+                    self._compacted(shapes.text(payload, "message"), at, self._summaries)
+            case _ if kind not in KNOWN:
+                self.lift.skip("unknown")
+            case _:
+                pass
+
+    def _note_time(self, stamp: bytes) -> None:
+        if not stamp or self._forks or (self._has_copy and stamp < self._born_at):
             return
-        if not self._latest:
-            self.lift.at(_instant(found[1]))
-        self._latest = max(self._latest, found[1])
+        self._first = self._first or stamp
+        self._latest = max(self._latest, stamp)
 
-    def _meta(self, payload: Mapping[str, Any]) -> None:
-        git, source = shapes.mapping(payload, "git"), payload.get("source")
-        parent = shapes.text(payload, "parent_thread_id")
-        if isinstance(source, Mapping):
-            spawned = shapes.mapping(shapes.mapping(source, "subagent"), "thread_spawn")
-            parent = parent or shapes.text(spawned, "parent_thread_id")
+    def _is_copied(self, record: Mapping[str, Any], at: datetime | None) -> bool:
+        """The record belongs to the thread that this one began as a copy of."""
+        if not (self.lift.forked_from or self._is_subagent):
+            return False
+        ordinal = shapes.number(record, "ordinal")
+        if ordinal is not None and ordinal < self._start:
+            return True
+        if not self._has_copy or at is None:
+            return False
+        return any(made is not None and at < made for made in (self._born, self._copied_by))
+
+    def _meta(self, payload: Mapping[str, Any], at: datetime | None) -> None:
+        thread = shapes.text(payload, "id")
+        if self._forks:
+            self._follow(shapes.mapping(payload, "history_base"))
+            return
+        if self._named and thread != self.lift.native_id:
+            # The copied conversation brings its own along.
+            self._has_copy = True
+            return
+        self._named, self._has_copy = True, False
+        self._born = shapes.iso(payload, "timestamp")
+        self._born_at = shapes.text(payload, "timestamp").encode("ascii", "replace")
+        self._copied_by = at + _COPYING if at else None
+        self._start = shapes.integer(payload, "subagent_history_start_ordinal")
+        parent = _parent(payload)
+        self._is_subagent = bool(parent)
+        cwd = shapes.text(payload, "cwd")
+        self.calls.folder = cwd or self.calls.folder
         self.lift.named(
-            cwd=shapes.text(payload, "cwd"),
-            branch=shapes.text(git, "branch"),
+            cwd=cwd,
+            branch=shapes.text(shapes.mapping(payload, "git"), "branch"),
             version=shapes.text(payload, "cli_version"),
             forked_from=shapes.text(payload, "forked_from_id"),
             parent=parent,
         )
+        if not parent:
+            self._follow(shapes.mapping(payload, "history_base"))
 
-    def _response(self, payload: Mapping[str, Any], at: datetime | None) -> None:
-        """Model items: the plan, and commands that are under way; all else comes as an event too."""
-        name = shapes.text(payload, "name")
-        if name == "update_plan":
-            given = shapes.record(shapes.text(payload, "arguments").encode("utf-8", "replace"))
-            self._plan(given or {}, at)
-        elif name in ("exec_command", "shell", "local_shell") and self.lift.thorough:
-            self._opened(payload, at)
-        elif shapes.text(payload, "type").endswith("call_output"):
-            self._closed(payload, at)
-        elif name == "exec":
-            for found in _IN_SCRIPT.finditer(shapes.text(payload, "input")):
-                self._plan(shapes.record(found[1].encode("utf-8", "replace")) or {}, at)
-
-    def _opened(self, payload: Mapping[str, Any], at: datetime | None) -> None:
-        """A command that may never come to its end."""
-        given = shapes.record(shapes.text(payload, "arguments").encode("utf-8", "replace")) or {}
-        words = [word for word in shapes.items(given, "command") if isinstance(word, str)]
-        command = shapes.text(given, "cmd") or (words[-1] if words else shapes.text(given, "command"))
-        call = ToolCall(
-            call_id=shapes.text(payload, "call_id"),
-            tool="shell",
-            tool_kind=ToolKind.SHELL,
-            command=command,
-            detail=command[:200],
-        )
-        self.lift.take(call, at)
-
-    def _closed(self, payload: Mapping[str, Any], at: datetime | None) -> None:
-        """The output of a command that no event told the end of."""
-        call_id = shapes.text(payload, "call_id")
-        if f"1:{call_id}" not in self.lift.facts.open_calls:
+    def _follow(self, base: Mapping[str, Any]) -> None:
+        """Read what a fork shares with the thread that it came from, and keeps only there."""
+        thread, end = shapes.text(base, "thread_id"), shapes.integer(base, "end_byte_offset")
+        if not _ID.fullmatch(thread) or thread in self._forks or len(self._forks) >= _FORKS:
             return
-        output = shapes.text(payload, "output")
-        found = _EXITED.search(output)
-        code = int(found[1] or found[2]) if found else None
-        result = ToolResult(call_id=call_id, ok=not code, exit_code=code, output=shapes.clip(output))
-        self.lift.take(result, at)
-
-    def _plan(self, given: Mapping[str, Any], at: datetime | None) -> None:
-        items = tuple(
-            PlanItem(
-                text=shapes.text(entry, "step"),
-                status=_STATUS.get(shapes.text(entry, "status"), TaskStatus.PENDING),
-            )
-            for entry in shapes.items(given, "plan")
+        paths = (
+            entry.path
+            for each in PLACES
+            for entry in self.files.glob(self.found.home, each.format(f"-{thread}"))
         )
-        if items:
-            self.lift.take(PlanUpdated(items=items), at)
+        path = next(paths, None)
+        if path is None:
+            return
+        self._forks.append(thread)
+        for line in self.files.lines(path):
+            if line.end > end:
+                break
+            if line.data:
+                self.take(line.data)
+        self._forks.pop()
 
-    def _event(self, payload: Mapping[str, Any], at: datetime | None) -> None:
+    def _response(self, payload: Mapping[str, Any], at: datetime | None, line: int, *, bare: bool) -> None:
+        kind = shapes.text(payload, "type")
+        if kind in ("function_call", "custom_tool_call", "local_shell_call"):
+            self.calls.asked(payload, at)
+        elif kind.endswith("_output"):
+            self.calls.answered(payload, at)
+        elif kind == "message" and bare and self._is_new(line):
+            role, words = shapes.text(payload, "role"), _joined(payload)
+            if role == "user":
+                self._said(words, "bare", at)
+            elif role == "assistant":
+                self._spoke(words, "bare", at)
+
+    def _event(self, payload: Mapping[str, Any], at: datetime | None, line: int, inherited: bool) -> None:
         lift = self.lift
         match shapes.text(payload, "type"):
             case "item_completed":
-                self._modern = True
-                self._item(shapes.mapping(payload, "item"), at)
-            case "user_message" if not self._modern:
-                self._said(shapes.text(payload, "message"), at)
-            case "agent_message" if not self._modern:
-                lift.take(AgentText(text=shapes.text(payload, "message")), at)
-            case "exec_command_end" if not self._modern:
-                self._ran(payload, shapes.text(payload, "call_id"), at)
-            case "patch_apply_begin" if not self._modern:
-                self._patched(payload, shapes.text(payload, "call_id"), at)
-            case "patch_apply_end" if not self._modern:
-                call_id = shapes.text(payload, "call_id")
-                if shapes.mapping(payload, "changes"):
-                    self._patched(payload, call_id, at)
-                ok = payload.get("success") is not False
-                lift.take(ToolResult(call_id=call_id, ok=ok, output=_streams(payload)), at)
-            case "mcp_tool_call_end" if not self._modern:
-                lift.server(shapes.text(shapes.mapping(payload, "invocation"), "server"))
+                self._item(shapes.mapping(payload, "item"), at, line)
+            case "user_message":
+                if self._is_new(line):
+                    self._said(shapes.text(payload, "message"), "event", at)
+            case "agent_message":
+                if self._is_new(line):
+                    self._spoke(shapes.text(payload, "message"), "event", at)
+            case "exec_command_end":
+                self.calls.command_event(payload, at)
+            case "patch_apply_begin" | "patch_apply_end":
+                self.calls.patch_event(payload, at)
+            case "mcp_tool_call_end":
+                self.calls.tool_event(payload, at)
+            case "sub_agent_activity":
+                self.calls.activity(payload)
+            case "context_compacted":
+                if self._is_new(line):
+                    self._compactions += 1
+                    self._compacted("", at, self._compactions)
             case "token_count":
-                self._counted(payload, at)
-            case "task_started":
+                self._counted(payload, at, inherited)
+            case "task_started" | "turn_started":
                 lift.context(0, shapes.integer(payload, "model_context_window"))
                 lift.take(TurnStarted(turn_id=shapes.text(payload, "turn_id")), at)
-            case "task_complete":
-                self._completed(payload, at)
+            case "task_complete" | "turn_complete":
+                error = shapes.mapping(payload, "error")
+                if error and not inherited:
+                    self._failed(error, at)
+                else:
+                    lift.take(TurnEnded(outcome=TurnOutcome.COMPLETED), at)
             case "turn_aborted":
                 lift.take(TurnEnded(outcome=TurnOutcome.INTERRUPTED), at)
-            case "error":
+            case "error" if not inherited:
                 self._failed(payload, at)
             case _:
                 pass
 
-    def _said(self, text: str, at: datetime | None) -> None:
-        words = typed(text)
-        if words and not words.startswith(("# AGENTS.md instructions", "<")):
-            self.lift.said(words, at)
-
-    def _item(self, item: Mapping[str, Any], at: datetime | None) -> None:
-        lift, item_id = self.lift, shapes.text(item, "id")
-        number = hash((shapes.text(item, "type"), item_id))
-        if item_id and number in self._seen:
-            lift.skip("duplicate")
+    def _item(self, item: Mapping[str, Any], at: datetime | None, line: int) -> None:
+        kind, item_id = shapes.text(item, "type"), shapes.text(item, "id")
+        if kind not in ("UserMessage", "AgentMessage", "Plan", "ContextCompaction"):
+            self.calls.item(item, at)
             return
-        self._seen.add(number)
-        match shapes.text(item, "type"):
-            case "UserMessage":
-                self._said(_joined(item), at)
-            case "AgentMessage":
-                lift.take(AgentText(text=_joined(item)), at)
-            case "CommandExecution":
-                self._ran(item, item_id, at)
-            case "FileChange":
-                self._patched(item, item_id, at)
-                ok = shapes.text(item, "status") in ("completed", "")
-                denied = shapes.text(item, "status") == "declined"
-                result = ToolResult(call_id=item_id, ok=ok, output=_streams(item), denied=denied)
-                lift.take(result, at)
-            case "McpToolCall":
-                lift.server(shapes.text(item, "server"))
-                self._called(item, item_id, at)
-            case "ContextCompaction":
-                lift.compacted("", at)
-            case _:
-                pass
-
-    def _called(self, item: Mapping[str, Any], call_id: str, at: datetime | None) -> None:
-        name = ".".join(filter(None, (shapes.text(item, "server"), shapes.text(item, "tool"))))
-        arguments = item.get("arguments")
-        detail = shapes.one_line(orjson.dumps(arguments).decode()) if arguments is not None else ""
-        self.lift.take(ToolCall(call_id=call_id, tool=name, tool_kind=ToolKind.MCP, detail=detail), at)
-        ok = shapes.text(item, "status") in ("completed", "") and not item.get("error")
-        words = shapes.text(shapes.mapping(item, "error"), "message")
-        self.lift.take(ToolResult(call_id=call_id, ok=ok, output=words), at)
-
-    def _ran(self, item: Mapping[str, Any], call_id: str, at: datetime | None) -> None:
-        if not self.lift.thorough:
+        if not self._is_new(hash((kind, item_id)) if item_id else line):
             return
-        words = [word for word in shapes.items(item, "command") if isinstance(word, str)]
-        command = words[2] if len(words) == 3 and words[1] in ("-lc", "-c") else " ".join(words)
-        command = command or unwrap(shapes.text(item, "command"))
-        code = shapes.number(item, "exit_code")
-        status = shapes.text(item, "status")
-        reads = [shapes.mapping({"p": each}, "p") for each in shapes.items(item, "parsed_cmd")]
-        paths = tuple(
-            shapes.text(each, "path") or shapes.text(each, "name")
-            for each in reads
-            if shapes.text(each, "type") == "read"
-        )
-        for path in filter(None, paths):
-            self.lift.read(path)
-        call = ToolCall(
-            call_id=call_id, tool="shell", tool_kind=ToolKind.SHELL, command=command, detail=command[:200]
-        )
-        self.lift.take(call, at)
-        ok = not code and status not in ("failed", "declined")
-        result = ToolResult(
-            call_id=call_id,
-            ok=ok,
-            exit_code=None if code is None else int(code),
-            output=shapes.clip(shapes.text(item, "aggregated_output") or _streams(item)),
-            denied=status == "declined",
-        )
-        self.lift.take(result, at)
+        if kind == "UserMessage":
+            for piece in shapes.items(item, "content"):
+                if shapes.text(piece, "type") == "skill":
+                    self.lift.skill(shapes.text(piece, "name"))
+            self._said(_joined(item), "item", at)
+        elif kind == "ContextCompaction":
+            self._compactions += 1
+            self._compacted("", at, self._compactions)
+        else:
+            self._spoke(_joined(item), "item", at)
 
-    def _patched(self, item: Mapping[str, Any], call_id: str, at: datetime | None) -> None:
-        paths: dict[str, None] = {}
-        for path, change in shapes.mapping(item, "changes").items():
-            if isinstance(path, str):
-                paths[path] = None
-            moved = shapes.text(change, "move_path") or shapes.text(
-                shapes.mapping(change, "update"), "move_path"
-            )
-            if moved:
-                paths[moved] = None
-        call = ToolCall(call_id=call_id, tool="apply_patch", tool_kind=ToolKind.EDIT, paths=tuple(paths))
-        self.lift.take(call, at)
+    def _is_new(self, record: int) -> bool:
+        if record in self._lines:
+            self.lift.skip("duplicate")
+            return False
+        self._lines.add(record)
+        return True
 
-    def _counted(self, payload: Mapping[str, Any], at: datetime | None) -> None:
-        info = shapes.mapping(payload, "info")
+    def _said(self, text: str, how: str, at: datetime | None) -> None:
+        if self._is_told_twice("user", text, how) or text.startswith(_NOT_SAID):
+            return
+        self.lift.said(typed(_EDITOR.sub("", text, count=1)), at)
+
+    def _spoke(self, text: str, how: str, at: datetime | None) -> None:
+        if text.strip() and not self._is_told_twice("agent", text, how):
+            self.lift.take(AgentText(text=text), at)
+
+    def _is_told_twice(self, who: str, text: str, how: str) -> bool:
+        """A message comes as an event and again as an item, where a release writes both."""
+        before = self._last_words.get(who)
+        twice = before is not None and before[0] != how and before[1] == text
+        self._last_words[who] = None if twice else (how, text)
+        return twice
+
+    def _compacted(self, summary: str, at: datetime | None, number: int) -> None:
+        """One compaction is told by two records: one with the summary, and an event."""
+        if number > self.lift.compactions:
+            self.lift.compacted(summary, at)
+        elif summary.strip():
+            self.lift.take(AgentText(text=summary), at)
+
+    def _counted(self, payload: Mapping[str, Any], at: datetime | None, inherited: bool) -> None:
+        info, limits = shapes.mapping(payload, "info"), shapes.mapping(payload, "rate_limits")
         if total := shapes.mapping(info, "total_token_usage"):
-            self.lift.totals(usage_of(total))
+            self._sum_up(usage_of(total), inherited)
             last = usage_of(shapes.mapping(info, "last_token_usage"))
             self.lift.context(last.total, shapes.integer(info, "model_context_window"))
-        limits = shapes.mapping(payload, "rate_limits")
-        if limits:
-            self._windows = _snapshot(limits)
-            windows = windows_of(self._windows)
-            if any(window.rejected for window in windows):
-                self.lift.take(QuotaReported(windows=windows), at)
+        if limits and not inherited:
+            self._limits = _snapshot(limits, at)
+            if any(_is_used_up(window) for window in self._limits.values()):
+                self.lift.take(QuotaReported(windows=windows_of(self._limits)), at)
 
-    def _completed(self, payload: Mapping[str, Any], at: datetime | None) -> None:
-        error = shapes.mapping(payload, "error")
-        if error:
-            self._failed(error, at)
-        else:
-            self.lift.take(TurnEnded(outcome=TurnOutcome.COMPLETED), at)
+    def _sum_up(self, total: TokenUsage, inherited: bool) -> None:
+        """Totals count from the thread's beginning, a fork's from that of the thread it came from."""
+        if inherited:
+            self._total = self._before = total
+            return
+        if total.total < self._total.total:
+            self._past, self._before = _added(self._past, less(self._total, self._before)), TokenUsage()
+        self._total = total
+        self.lift.totals(_added(self._past, less(total, self._before)))
 
     def _failed(self, error: Mapping[str, Any], at: datetime | None) -> None:
         info = error.get("codex_error_info")
         code = error_code(info)
         words = shapes.text(error, "message")
         status = shapes.number(shapes.mapping(info, code or ""), "http_status_code")
-        known = _CODES.get(code or "", code)
-        limited = known in ("usageLimitExceeded", "rateLimitExceeded", "responseTooManyFailedAttempts")
-        windows = tuple(w for w in windows_of(self._windows) if (w.fraction_used or 0) >= 1)
         signal = ErrorSignal(
             channel=Channel.TRANSCRIPT,
             text=words,
-            code=known,
+            code=code,
             http_status=int(status) if status else status_in(words),
-            resets_at=last_reset(windows) if limited and windows else None,
+            resets_at=last_reset(windows_of(self._limits)) if code in _LIMITED else None,
         )
         now = at or datetime.fromtimestamp(0, UTC)
         verdict = as_failed(classify(signal, _WORDING, now=now, zone=UTC, printed_at=at))
         self.lift.failed(signal, verdict, at)
 
 
-def _snapshot(limits: Mapping[str, Any]) -> dict[str, Any]:
+def _parent(payload: Mapping[str, Any]) -> str:
+    """The thread whose subagent this is; "untold" for one of Codex's own that names none, "" for a user's."""
+    source = payload.get("source")
+    spawned = shapes.mapping(shapes.mapping(source, "subagent"), "thread_spawn")
+    parent = shapes.text(payload, "parent_thread_id") or shapes.text(spawned, "parent_thread_id")
+    own = isinstance(source, Mapping) and ("subagent" in source or "internal" in source)
+    if not parent and (own or shapes.text(payload, "thread_source") in ("subagent", "memory_consolidation")):
+        session = shapes.text(payload, "session_id")
+        return session if session and session != shapes.text(payload, "id") else "untold"
+    return parent
+
+
+def _snapshot(limits: Mapping[str, Any], at: datetime | None) -> dict[str, Any]:
     """The rollout's snake_case of a rate limit snapshot, in the app-server's camelCase."""
     told: dict[str, Any] = {"limitId": shapes.text(limits, "limit_id")}
     for slot in ("primary", "secondary"):
         window = shapes.mapping(limits, slot)
-        if window:
-            told[slot] = {
-                "usedPercent": window.get("used_percent"),
-                "windowDurationMins": window.get("window_minutes"),
-                "resetsAt": window.get("resets_at"),
-            }
+        if not window:
+            continue
+        resets, wait = shapes.number(window, "resets_at"), shapes.number(window, "resets_in_seconds")
+        if resets is None and wait is not None and at is not None:
+            resets = at.timestamp() + wait
+        told[slot] = {
+            "usedPercent": window.get("used_percent"),
+            "windowDurationMins": window.get("window_minutes"),
+            "resetsAt": resets,
+        }
     return told
 
 
+def _is_used_up(window: object) -> bool:
+    used = shapes.number(window, "usedPercent")
+    return used is not None and used >= 100
+
+
 def _joined(item: Mapping[str, Any]) -> str:
-    pieces = [shapes.text(piece, "text") for piece in shapes.items(item, "content")]
-    return "\n".join(piece for piece in pieces if piece) or shapes.text(item, "text")
+    pieces: Iterable[str] = (shapes.text(piece, "text") for piece in shapes.items(item, "content"))
+    return "\n".join(filter(None, pieces)) or shapes.text(item, "text")
 
 
-def _streams(item: Mapping[str, Any]) -> str:
-    return shapes.clip("\n".join(filter(None, (shapes.text(item, "stdout"), shapes.text(item, "stderr")))))
-
-
-def _instant(stamp: bytes) -> datetime | None:
-    return shapes.iso({"at": stamp.decode("ascii", "replace")}, "at") if stamp else None
+def _added(one: TokenUsage, other: TokenUsage) -> TokenUsage:
+    return TokenUsage(
+        input=one.input + other.input,
+        cached_input=one.cached_input + other.cached_input,
+        output=one.output + other.output,
+    )
