@@ -16,6 +16,7 @@ from relay.core.approval import ALLOW_LEVELS
 from relay.core.chain import Target
 from relay.core.config import Config
 from relay.core.record import Options
+from relay.core.routing import profile_for
 from relay.core.session import SessionPolicy
 from relay.core.wire import to_wire
 from relay.errors import ConfigError, MissingBinaryError, NoRepositoryError
@@ -108,11 +109,15 @@ async def _chain(
 ) -> tuple[tuple[Target, ...], tuple[str, ...]]:
     known = context.provider_names
     names = body.providers
+    notes: tuple[str, ...] = ()
     if not names and body.profile:
         profiles = {profile.name: profile for profile in config.profiles}
         if body.profile not in profiles:
             raise ConfigError(f"no profile {body.profile!r}", hint=f"known: {', '.join(profiles) or 'none'}")
         names = profiles[body.profile].chain
+    elif not names and (profile := profile_for(body.task, config.profiles)) and profile.chain:
+        names = profile.chain
+        notes = (f"profile {profile.name}, by the sort of the task; -p or --profile choose otherwise",)
     found = await context.machine.providers(root)
     here = {view["name"] for view in found if view["installed"] and view["enabled"]}
     by_default = config.relay.chain or tuple(name for name in known if name in here and name != "scripted")
@@ -126,5 +131,6 @@ async def _chain(
             hint="install one, or name another provider with -p",
         )
     left = sorted({target.provider for target in targets} - {target.provider for target in usable})
-    notes = (f"not installed here, so left out: {', '.join(left)}",) if left else ()
+    if left:
+        notes += (f"not installed here, so left out: {', '.join(left)}",)
     return usable, notes

@@ -46,6 +46,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "classify": ("relay.cli.filters:classify", "Say what an error on stdin means, and what Relay would do."),
     "trust": ("relay.cli.setup:trust", "Show what relay.toml would run, and trust it."),
     "daemon": ("relay.cli.daemon:daemon", "Run, start, stop or look at the daemon."),
+    "eval": ("relay.cli.evaluate:evaluate", "Measure what a continuation carries over."),
     "gc": ("relay.cli.gc:gc", "Clear away what is left of ended sessions."),
     "doctor": ("relay.cli.doctor:doctor", "Check that everything is as it should be."),
     "ui": ("relay.cli.setup:ui", "A one-time link that lets a browser in."),

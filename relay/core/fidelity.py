@@ -130,23 +130,41 @@ def expected_of(facts: SessionFacts, *, files: tuple[str, ...] = ()) -> Expected
 def compare(contract: Contract, expected: Expected) -> Fidelity:
     """Score a contract against what it must carry. Texts are compared without case and spacing."""
     lost = dict(expected.lost)
-    done = _count("done_tasks", expected.done_tasks, contract.do_not_redo, lost)
-    changed = tuple(change.path for change in contract.files_changed)
-    failed = tuple(attempt.what for attempt in contract.failed_attempts)
+    carried = carried_by(contract)
+    done = _count("done_tasks", expected.done_tasks, carried["done_tasks"], lost)
     wanted_next = expected.next_action or contract.next_action
     return Fidelity(
         kinds=(
-            _count("goal", (expected.goal,), (contract.task_goal,), lost),
-            _count("open_tasks", expected.open_tasks, contract.tasks_remaining, lost),
+            _count("goal", (expected.goal,), carried["goal"], lost),
+            _count("open_tasks", expected.open_tasks, carried["open_tasks"], lost),
             # What was run and written is not to be redone either: no surplus.
             KindScore(kind=done.kind, expected=done.expected, found=done.found),
-            _count("files", expected.files, changed, lost),
-            _count("constraints", expected.constraints, contract.constraints, lost),
-            _count("decisions", expected.decisions, contract.decisions, lost),
-            _count("failed_attempts", expected.failed_attempts, failed, lost),
-            _count("next_action", (wanted_next,), (contract.next_action,), lost),
+            _count("files", expected.files, carried["files"], lost),
+            _count("constraints", expected.constraints, carried["constraints"], lost),
+            _count("decisions", expected.decisions, carried["decisions"], lost),
+            _count("failed_attempts", expected.failed_attempts, carried["failed_attempts"], lost),
+            _count("next_action", (wanted_next,), carried["next_action"], lost),
         )
     )
+
+
+def carried_by(contract: Contract) -> dict[str, tuple[str, ...]]:
+    """What a contract carries, by the kinds of `WEIGHTS`."""
+    return {
+        "goal": (contract.task_goal,),
+        "open_tasks": contract.tasks_remaining,
+        "done_tasks": contract.do_not_redo,
+        "files": tuple(change.path for change in contract.files_changed),
+        "constraints": contract.constraints,
+        "decisions": contract.decisions,
+        "failed_attempts": tuple(attempt.what for attempt in contract.failed_attempts),
+        "next_action": (contract.next_action,),
+    }
+
+
+def same(one: str, other: str) -> bool:
+    """Both say the same, but for case and spacing."""
+    return _key(one) == _key(other)
 
 
 def score(contract: Contract, facts: SessionFacts, *, files: tuple[str, ...] = ()) -> Fidelity:

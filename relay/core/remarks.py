@@ -17,22 +17,30 @@ MAX_TEXT = 300
 
 _SCAN = 64 * 1024
 _LONGEST_LINE = 1000
-_DECISION_HINTS = ("decid", "decision", "chose", "going with")
+_DECISION_HINTS = ("decid", "decision", "chose", "going with", "go with", "instead of", "rather than")
 _CONSTRAINT_HINTS = ("constraint", "must not", "must never")
-_NEXT_HINTS = ("next",)
+_NEXT_HINTS = ("next", "remain", "to do", "todo", "to-do")
 _FENCE = re.compile(r"\s*(?:```|~~~)")
 _BULLET = re.compile(r"\s*(?:[-*+\u2022]|\d{1,3}[.)])\s+")
 _MARKUP = re.compile(r"\*\*|__|^#{1,6}\s+")
 _DECISION = re.compile(r"(?:(?:key|design|main)\s+)?decisions?(?:\s+made)?\s*[:\u2014]\s*(.*)", re.IGNORECASE)
 _DECIDED = re.compile(
     r"(?:(?:I|We)(?:['\u2019]ve| have)?|So I|So we)\s+(?:decided\s+(?:to|on|against|that|not)\b|chose\b|"
-    r"(?:am|are)\s+going with\b).+|Decided\s*(?::|to\b|on\b|against\b).+",
+    r"(?:am|are)\s+going with\b).+|Decided\s*(?::|to\b|on\b|against\b).+|"
+    r"(?:I|We)(?:['\u2019]ll|\s+will)\s+(?:go\s+with\b|use\b.{1,120}\b(?:instead\s+of|rather\s+than)\b).+",
     re.IGNORECASE,
 )
 _CONSTRAINT = re.compile(r"(?:(?:hard|key)\s+)?constraints?\s*[:\u2014]\s*(.*)", re.IGNORECASE)
 _MUST_NOT = re.compile(r"\bmust (?:not|never)\b", re.IGNORECASE)
 _USER_RULE = re.compile(
-    r"\b(?:do\s+not|don['\u2019]?t|must(?:n['\u2019]t)?|never|always)\b|(?<!\bthe )(?<!\bif )\bonly\b",
+    r"\b(?:do\s+not|don['\u2019]?t|must(?:n['\u2019]t)?|avoid|make\s+sure|ensure)\b|"
+    r"(?<!\bI )(?<!\bwe )(?<!\bit )\b(?:never|always)\b|(?<!\bthe )(?<!\bif )\bonly\b|"
+    r"\b(?:should|may)(?:n['\u2019]t|\s+not)\b|\b(?:has|have)\s+to\s+(?:stay|be|keep|remain)\b|"
+    r"\bno\s+(?:new|more|other|further|additional|extra|breaking|external|third[- ]party)\b|"
+    r"\bwithout\s+(?:changing|breaking|touching|adding|using|altering|modifying|removing|losing)\b|"
+    r"\b(?:keep|leave)\b.{1,120}\b(?:alone|untouched|unchanged|intact|compatible|stable|the\s+same|"
+    r"as\s+(?:it|they)\s+(?:is|are))\b|"
+    r"\b(?:stay|remain)s?\b.{1,60}\b(?:compatible|supported|unchanged|the\s+same)\b",
     re.IGNORECASE,
 )
 _NOTHING = re.compile(
@@ -43,7 +51,8 @@ _NOTHING = re.compile(
 )
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+(?=[^a-z\s])")
 _NEXT = re.compile(
-    r"next(?:\s+(?:steps?|action|up))?\s*(?:[:\u2014]|\s-\s)\s*(.*)|"
+    r"(?:next(?:\s+(?:steps?|action|up))?|what\s+remains|remaining(?:\s+(?:steps?|tasks?|work))?|"
+    r"(?:still\s+|left\s+)?to[- ]?do)\s*(?:[:\u2014]|\s-\s)\s*(.*)|"
     r"next,?\s+(?:I(?:['\u2019]ll|\s+will|\s+would)|we(?:['\u2019]ll|\s+will))\s+(.+)",
     re.IGNORECASE,
 )
@@ -138,5 +147,16 @@ def _lines(text: str) -> Iterator[tuple[str, bool]]:
         if bullet is None and raw.startswith(("    ", "\t")):
             continue
         line = _MARKUP.sub("", raw[bullet.end() if bullet else 0 :].strip()[:_LONGEST_LINE]).strip()
-        if line:
-            yield line, bullet is not None
+        for number, remark in enumerate(_remarks(line)):
+            yield remark, bullet is not None and not number
+
+
+def _remarks(line: str) -> Iterator[str]:
+    """The line, cut where a heading begins within it: "The tests pass. Next: the documentation."."""
+    begun = 0
+    for gap in _SENTENCE.finditer(line):
+        if any(heading.match(line, gap.end()) for heading in (_NEXT, _DECISION, _CONSTRAINT)):
+            yield line[begun : gap.start()]
+            begun = gap.end()
+    if line[begun:]:
+        yield line[begun:]
