@@ -1,33 +1,32 @@
 """Where OpenCode keeps its sessions: `opencode.db`, an SQLite database in its data folder.
 
-As OpenCode 1.18.33 writes it: tables session, message, part and todo, with JSON in `data`. Read from a copy.
+Seen as OpenCode 1.18.33 writes it: tables session, message, part and todo, with JSON in `data`. It is read
+from a copy. Releases before kept a file for each message and part below `storage/` (read in public sources,
+not seen). What messages say is read by `relay.providers.opencode_messages`.
 """
 
 from __future__ import annotations
 
+import re
 import sqlite3
-from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePath
 from typing import Any
 
-import orjson
-
-from relay.core.events import AgentText, Channel, ErrorSignal, PlanItem, PlanUpdated, TokenUsage
-from relay.core.failures import as_failed, classify
 from relay.core.intel import Depth
-from relay.core.lift import Lift
-from relay.core.prompts import typed
 from relay.providers import shapes
-from relay.providers.acts import act, status_of
 from relay.providers.homes import data_home, unique
-from relay.providers.store_protocol import Found, Live, Machine, RunningProcess, StoreFiles
+from relay.providers.opencode_messages import (
+    OpenCodeFiles,
+    OpenCodeRows,
+    OpenCodeSession,
+    rows,
+    table_columns,
+)
+from relay.providers.store_protocol import FileEntry, Found, Live, Machine, RunningProcess, StoreFiles
 from relay.providers.transcript import stamp_of
-from relay.providers.wordings import wording_of
 
-_WORDING = wording_of("opencode")
-_DATABASE = "opencode.db"
-_MOST_PARTS = 200_000
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,200}")
 _NOT_SESSIONS = (
     "auth",
     "models",
@@ -37,9 +36,13 @@ _NOT_SESSIONS = (
     "export",
     "import",
     "session",
+    "agent",
+    "debug",
     "--version",
+    "--help",
     "mcp",
 )
+_MOST_SESSIONS = 100_000
 
 
 class OpenCodeStore:
@@ -54,30 +57,21 @@ class OpenCodeStore:
         return unique(machine, f"{data_home(machine)}/opencode", *machine.accounts.get("opencode", ()))
 
     def find(self, files: StoreFiles, home: str, since: float) -> Iterable[Found]:
-        """One for each session that was touched; one query."""
-        path = f"{home}/{_DATABASE}"
-        entries = [entry for end in ("", "-wal") if (entry := files.entry(path + end))]
-        if not entries or max(entry.mtime for entry in entries) < since:
-            return
-        with files.database(path) as database:
-            for row in _rows(database, "SELECT id, time_updated, directory, title FROM session"):
-                touched = _seconds(row[1])
-                if touched >= since and row[0]:
-                    yield Found(
-                        store=self.name,
-                        home=home,
-                        native_id=str(row[0]),
-                        paths=(path,),
-                        key=str(row[0]),
-                        touched=touched,
-                        stamp=f"{row[1]}:{stamp_of(entries[:1])}",
-                        size=sum(entry.size for entry in entries),
-                        hint={"cwd": str(row[2] or ""), "title": str(row[3] or "")},
-                    )
+        """One for each session that was touched; a session that was moved into the database is there."""
+        known: set[str] = set()
+        for entry in sorted(files.glob(home, "opencode*.db"), key=lambda each: each.path):
+            yield from self._in_database(files, home, entry, since, known)
+        for entry in files.glob(home, "storage/session/*/*.json"):
+            name = PurePath(entry.path).stem
+            if _NAME.fullmatch(name) and name not in known:
+                found = self._in_files(files, home, entry, name)
+                if found.touched >= since:
+                    yield found
 
     def open(self, files: StoreFiles, found: Found, depth: Depth) -> OpenCodeSession:
         """See `SessionStore`."""
-        return OpenCodeSession(files, found, depth)
+        kind = OpenCodeRows if found.paths[0].endswith(".db") else OpenCodeFiles
+        return kind(files, found, depth)
 
     def live(self, files: StoreFiles, home: str) -> Iterable[Live]:
         """It keeps no registry."""
@@ -94,170 +88,81 @@ class OpenCodeStore:
         """Anywhere."""
         return ("opencode", "--session", native_id)
 
+    def _in_database(
+        self, files: StoreFiles, home: str, entry: FileEntry, since: float, known: set[str]
+    ) -> Iterator[Found]:
+        written = [each for end in ("", "-wal") if (each := files.entry(entry.path + end))]
+        with files.database(entry.path) as database:
+            if database is None:
+                return
+            sessions = {str(row["id"]): row for row in _sessions(database) if row["id"]}
+            known.update(sessions)
+            if max((each.mtime for each in written), default=0.0) < since:
+                return
+            families = _families(sessions)
+            for name, row in sessions.items():
+                told = [(name, _number(row["time_updated"])), *_touches(database, families[name])]
+                touched = max(when for _, when in told) / 1000
+                if touched < since:
+                    continue
+                yield Found(
+                    store=self.name,
+                    home=home,
+                    native_id=name,
+                    paths=(entry.path,),
+                    key=name,
+                    touched=touched,
+                    stamp=f"{entry.identity}:{told}",
+                    size=sum(each.size for each in written),
+                    hint={"cwd": str(row["directory"] or ""), "title": str(row["title"] or "")},
+                )
 
-class OpenCodeSession:
-    """One session of the database; read anew each time."""
-
-    def __init__(self, files: StoreFiles, found: Found, depth: Depth) -> None:
-        self._files, self._found, self._depth = files, found, depth
-
-    def read(self) -> Lift:
-        """See `Transcript`."""
-        found = self._found
-        lift = Lift(
-            store=found.store,
-            home=found.home,
-            native_id=found.native_id,
-            path=found.paths[0],
-            depth=self._depth,
+    def _in_files(self, files: StoreFiles, home: str, entry: FileEntry, name: str) -> Found:
+        messages = files.glob(home, f"storage/message/{name}/*.json")
+        todo = files.entry(f"{home}/storage/todo/{name}.json")
+        entries = [entry, *messages, *([todo] if todo else [])]
+        newest = max(entries, key=lambda each: each.mtime)
+        # The parts of a message are written after it, and the last message's may still come.
+        last = PurePath(max((each.path for each in entries[1:]), default="")).stem
+        parts = list(files.glob(home, f"storage/part/{last}/*.json")) if _NAME.fullmatch(last) else []
+        return Found(
+            store=self.name,
+            home=home,
+            native_id=name,
+            paths=(entry.path,),
+            touched=max(newest.mtime, *(each.mtime for each in parts), 0.0),
+            stamp=stamp_of([*entries, *parts]),
+            size=sum(each.size for each in entries),
         )
-        with self._files.database(found.paths[0]) as database:
-            if database is not None:
-                _session(lift, database, found.key)
-        return lift
 
 
-def _session(lift: Lift, database: sqlite3.Connection, key: str) -> None:
-    columns = ("directory", "title", "version", "parent_id", "model", "time_created", "time_updated")
-    row = next(iter(_rows(database, "SELECT * FROM session WHERE id = ?", key, named=True)), None)
-    if row is None:
-        return
-    told = {name: row[name] if name in row.keys() else None for name in columns}  # noqa: SIM118  (a Row)
-    model = shapes.record(str(told["model"] or "").encode("utf-8", "replace")) or {}
-    lift.named(
-        cwd=str(told["directory"] or ""),
-        title=str(told["title"] or ""),
-        version=str(told["version"] or ""),
-        parent=str(told["parent_id"] or ""),
-        model=shapes.text(model, "id"),
-    )
-    lift.at(_instant(told["time_created"]))
-    lift.at(_instant(told["time_updated"]))
-    parts: dict[str, list[Mapping[str, Any]]] = {}
-    wanted = "SELECT message_id, data FROM part WHERE session_id = ? ORDER BY time_created, id"
-    for name, data in _rows(database, wanted, key):
-        parts.setdefault(str(name), []).append(_json(lift, data))
-    fresh = cached = output = 0
-    cost = 0.0
-    rows = _rows(database, "SELECT id, data FROM message WHERE session_id = ? ORDER BY time_created, id", key)
-    for name, data in rows:
-        message = _json(lift, data)
-        spent = shapes.mapping(message, "tokens")
-        kept = shapes.mapping(spent, "cache")
-        fresh += shapes.integer(spent, "input") + shapes.integer(kept, "write")
-        cached += shapes.integer(kept, "read")
-        output += shapes.integer(spent, "output") + shapes.integer(spent, "reasoning")
-        cost += float(shapes.number(message, "cost") or 0)
-        _message(lift, message, parts.get(str(name), []))
-    lift.totals(TokenUsage(input=fresh, cached_input=cached, output=output), cost or None)
-    todos = _rows(database, "SELECT content, status FROM todo WHERE session_id = ? ORDER BY position", key)
-    items = tuple(PlanItem(text=str(text), status=status_of(str(status))) for text, status in todos if text)
-    if items:
-        lift.take(PlanUpdated(items=items))
+def _sessions(database: sqlite3.Connection) -> Iterator[Mapping[str, Any]]:
+    wanted = ("id", "parent_id", "time_updated", "directory", "title")
+    there = table_columns(database, "session")
+    chosen = ", ".join(name if name in there else f"NULL AS {name}" for name in wanted)
+    for row in rows(database, f"SELECT {chosen} FROM session LIMIT {_MOST_SESSIONS}"):
+        yield dict(zip(wanted, row, strict=True))
 
 
-def _message(lift: Lift, message: Mapping[str, Any], parts: list[Mapping[str, Any]]) -> None:
-    times = shapes.mapping(message, "time")
-    at = _instant(shapes.number(times, "completed") or shapes.number(times, "created"))
-    words = "\n".join(
-        shapes.text(part, "text")
-        for part in parts
-        if shapes.text(part, "type") == "text" and part.get("synthetic") is not True
-    )
-    if shapes.text(message, "role") == "user":
-        lift.said(_unquoted(typed(words)), at)
-        return
-    lift.named(model=shapes.text(message, "modelID"))
-    for part in parts:
-        match shapes.text(part, "type"):
-            case "text" if shapes.text(part, "text").strip():
-                lift.take(AgentText(text=shapes.text(part, "text")), at)
-            case "tool":
-                _tool(lift, part, at)
-            case "compaction":
-                lift.compacted("", at)
-            case _:
-                pass
-    spent = shapes.mapping(message, "tokens")
-    kept = shapes.mapping(spent, "cache")
-    lift.context(
-        shapes.integer(spent, "total")
-        or shapes.integer(spent, "input") + shapes.integer(kept, "read") + shapes.integer(spent, "output")
-    )
-    error = shapes.mapping(message, "error")
-    if error:
-        _failed(lift, error, at)
-    else:
-        lift.turn_open = shapes.text(message, "finish") not in ("stop", "length", "content-filter")
+def _families(sessions: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:
+    """By session its own id, and those of the sessions that its subagents ran in."""
+    families: dict[str, tuple[str, ...]] = {name: (name,) for name in sessions}
+    for name, row in sessions.items():
+        parent = str(row["parent_id"] or "")
+        if parent in families and parent != name:
+            families[parent] = (*families[parent], name)
+    return families
 
 
-def _tool(lift: Lift, part: Mapping[str, Any], at: datetime | None) -> None:
-    state = shapes.mapping(part, "state")
-    status = shapes.text(state, "status")
-    code = shapes.number(shapes.mapping(state, "metadata"), "exit")
-    act(
-        lift,
-        tool=shapes.text(part, "tool"),
-        call_id=shapes.text(part, "callID"),
-        given=shapes.mapping(state, "input"),
-        at=at,
-        ok=None if status in ("running", "pending") else status == "completed",
-        output=shapes.text(state, "output") or shapes.text(state, "error"),
-        exit_code=int(code) if code is not None else None,
-        denied="rejected permission" in shapes.text(state, "error"),
-    )
+def _touches(database: sqlite3.Connection, names: tuple[str, ...]) -> Iterator[tuple[str, int | float]]:
+    """When something was last written to the sessions, and how much there is, for a stamp."""
+    for name in names:
+        for table in ("message", "part"):
+            if {"session_id", "time_updated"} <= table_columns(database, table):
+                query = f"SELECT max(time_updated), count(*) FROM {table} WHERE session_id = ?"
+                for when, count in rows(database, query, name):
+                    yield (f"{name}:{table}:{count}", _number(when))
 
 
-def _failed(lift: Lift, error: Mapping[str, Any], at: datetime | None) -> None:
-    data = shapes.mapping(error, "data")
-    name = shapes.text(error, "name")
-    status = shapes.number(data, "statusCode")
-    if name == "MessageAbortedError":
-        lift.turn_open = True
-        return
-    signal = ErrorSignal(
-        channel=Channel.TRANSCRIPT,
-        text=shapes.text(data, "message") or name,
-        code=name or None,
-        http_status=int(status) if status else None,
-    )
-    now = at or datetime.fromtimestamp(0, UTC)
-    verdict = as_failed(classify(signal, _WORDING, now=now, zone=UTC, printed_at=at))
-    lift.failed(signal, verdict, at)
-
-
-def _rows(database: sqlite3.Connection | None, query: str, *values: str, named: bool = False) -> list[Any]:
-    """What a query gives; nothing where a table or column is missing, as in other versions."""
-    if database is None:
-        return []
-    database.row_factory = sqlite3.Row if named else None
-    try:
-        return database.execute(query, values).fetchmany(_MOST_PARTS)
-    except sqlite3.Error:
-        return []
-
-
-def _json(lift: Lift, data: object) -> Mapping[str, Any]:
-    found = shapes.record(str(data).encode("utf-8", "replace")) if data is not None else None
-    if found is None:
-        lift.skip("malformed")
-    return found or {}
-
-
-def _unquoted(text: str) -> str:
-    """A prompt given on the command line is stored in double quotes when it holds a space (1.18.33)."""
-    if len(text) > 1 and text[0] == text[-1] == '"':
-        try:
-            inner = orjson.loads(text)
-        except orjson.JSONDecodeError:
-            return text[1:-1]
-        return inner if isinstance(inner, str) else text
-    return text
-
-
-def _seconds(value: object) -> float:
-    return float(value) / 1000 if isinstance(value, int | float) else 0.0
-
-
-def _instant(value: object) -> datetime | None:
-    return shapes.instant({"at": _seconds(value)}, "at")
+def _number(value: object) -> int | float:
+    return shapes.number({"at": value}, "at") or 0
