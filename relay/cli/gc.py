@@ -63,14 +63,14 @@ def gc(dry_run: bool, keep_days: float | None) -> None:
 
 def _show_kept(kept: Sequence[Mapping[str, Any]]) -> None:
     """Worktrees one by one, with the command that ends the reason; the rest counted by kind and reason."""
-    worktrees = [item for item in kept if item["kind"] == "worktree"]
+    worktrees = [item for item in kept if item["kind"] == "worktree" and item.get("hint")]
     if worktrees:
         say("\nworktrees that are kept:")
         for item in worktrees:
             say(_kept(item))
     others: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for item in kept:
-        if item["kind"] != "worktree":
+        if item not in worktrees:
             others.setdefault((item["kind"], item["why"]), []).append(item)
     if others:
         say("\nalso kept:")

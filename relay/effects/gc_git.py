@@ -63,7 +63,7 @@ async def strangers(here: RepoPlaces, sids: Sequence[str]) -> list[Piece]:
             repository=str(here.root),
             since=datetime.max.replace(tzinfo=UTC),
             keep="no session of this name is known",
-            hint=f"git worktree remove {folder}",
+            hint=f"ls {folder}",
         )
         for folder in folders
         if folder.name not in sids
