@@ -26,7 +26,8 @@ _KINDS = {
         "replace_string_in_file "
         "multi_replace_string_in_file edit_notebook notebook_edit edit_existing_file create_new_file "
         "edit_file_v2 reapply strreplace delete applypatch editnotebook newfilecreated editedexistingfile "
-        "applieddiff filedeleted insertcontent searchandreplace single_find_and_replace multi_edit"
+        "applieddiff filedeleted insertcontent searchandreplace single_find_and_replace multi_edit "
+        "replace_file_content multi_replace_file_content"
     ),
     ToolKind.SHELL: (
         "run_shell_command bash shell execute_command run_commands run_command run_terminal_cmd "
@@ -37,7 +38,7 @@ _KINDS = {
         "read_file read read_many_files view list_directory list ls list_files list_dir "
         "list_code_definition_names "
         "copilot_readfile builtin_read_file read_currently_open_file get_errors read_files read_file_v2 "
-        "list_dir_v2 readfile listfilestoplevel listfilesrecursive read_file_range"
+        "list_dir_v2 readfile listfilestoplevel listfilesrecursive read_file_range view_file"
     ),
     ToolKind.SEARCH: (
         "grep glob search_file_content grep_search search search_files file_search codebase_search rg "

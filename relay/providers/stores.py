@@ -26,6 +26,7 @@ _STORES: dict[str, tuple[str, str]] = {
     "roo": ("relay.providers.roo_store", "RooStore"),
     "continue": ("relay.providers.continue_store", "ContinueStore"),
     "aider": ("relay.providers.aider_store", "AiderStore"),
+    "antigravity": ("relay.providers.antigravity_store", "AntigravityStore"),
 }
 """Name -> module and class, in the order in which they are searched."""
 
