@@ -41,10 +41,12 @@ class ReadFile:
 
 @frozen
 class EditedFile:
-    """The agent wrote a file, or could not: `fails` says why."""
+    """The agent replaced a text in a file, or could not: `fails` says why."""
 
     path: str
     fails: str = ""
+    before: str = "a"
+    after: str = "b"
 
 
 @frozen

@@ -36,11 +36,15 @@ class ClaudeWriter(Writer):
 
     def edited(self, step: EditedFile) -> None:
         """See `Writer`."""
-        given = {"file_path": self.path(step.path), "old_string": "a", "new_string": "b"}
+        given = {"file_path": self.path(step.path), "old_string": step.before, "new_string": step.after}
         told = f"The file {self.path(step.path)} has been updated successfully."
-        self._tool(
-            "Edit", given, step.fails or told, step.fails or {"filePath": self.path(step.path)}, step.fails
-        )
+        result = {
+            "filePath": self.path(step.path),
+            "oldString": step.before,
+            "newString": step.after,
+            "structuredPatch": [{"lines": [f"-{step.before}", f"+{step.after}"]}],
+        }
+        self._tool("Edit", given, step.fails or told, step.fails or result, step.fails)
 
     def ran(self, step: RanCommand) -> None:
         """See `Writer`."""

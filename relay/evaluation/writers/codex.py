@@ -60,12 +60,18 @@ class CodexWriter(Writer):
 
     def edited(self, step: EditedFile) -> None:
         """See `Writer`."""
+        call, change = self.next_id("call_"), f"-{step.before}\n+{step.after}\n"
+        patch = f"*** Begin Patch\n*** Update File: {step.path}\n@@\n{change}*** End Patch\n"
+        self._row(
+            "response_item",
+            {"type": "custom_tool_call", "call_id": call, "name": "apply_patch", "input": patch},
+        )
+        diff = f"@@ -1 +1 @@\n{change}"
         self._item(
             {
                 "type": "FileChange",
-                "changes": {
-                    self.path(step.path): {"type": "update", "unified_diff": "@@ -1 +1 @@\n-a\n+b\n"}
-                },
+                "id": call,
+                "changes": {self.path(step.path): {"type": "update", "unified_diff": diff}},
                 "status": "failed" if step.fails else "completed",
                 "stdout": "" if step.fails else f"Success. Updated the following files:\nM {step.path}\n",
                 "stderr": step.fails,

@@ -66,7 +66,7 @@ class CopilotWriter(Writer):
                 "success": True,
                 "result": {"content": f"File {path} updated with changes."},
             }
-        self._tool("edit", {"path": path, "old_str": "a", "new_str": "b"}, done)
+        self._tool("edit", {"path": path, "old_str": step.before, "new_str": step.after}, done)
 
     def ran(self, step: RanCommand) -> None:
         """See `Writer`."""

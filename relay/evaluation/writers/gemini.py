@@ -39,7 +39,7 @@ class GeminiWriter(Writer):
     def edited(self, step: EditedFile) -> None:
         """See `Writer`."""
         answer = {"error": step.fails} if step.fails else {"output": "Successfully modified file"}
-        given = {"file_path": self.path(step.path), "old_string": "a", "new_string": "b"}
+        given = {"file_path": self.path(step.path), "old_string": step.before, "new_string": step.after}
         self._tool("replace", given, answer, "error" if step.fails else "success")
 
     def ran(self, step: RanCommand) -> None:

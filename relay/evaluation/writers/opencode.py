@@ -19,8 +19,8 @@ CREATE TABLE IF NOT EXISTS part (id text PRIMARY KEY, message_id text NOT NULL, 
     time_created integer NOT NULL, time_updated integer NOT NULL, data text NOT NULL);
 CREATE TABLE IF NOT EXISTS todo (session_id text NOT NULL, content text NOT NULL, status text NOT NULL,
     priority text NOT NULL, position integer NOT NULL, PRIMARY KEY (session_id, position));
-CREATE INDEX IF NOT EXISTS message_session_idx ON message (session_id);
-CREATE INDEX IF NOT EXISTS part_session_idx ON part (session_id);
+CREATE INDEX IF NOT EXISTS message_session_time_created_id_idx ON message (session_id, time_created, id);
+CREATE INDEX IF NOT EXISTS part_message_id_id_idx ON part (message_id, id);
 """
 
 
@@ -54,7 +54,7 @@ class OpenCodeWriter(Writer):
 
     def edited(self, step: EditedFile) -> None:
         """See `Writer`."""
-        given = {"filePath": self.path(step.path), "oldString": "a", "newString": "b"}
+        given = {"filePath": self.path(step.path), "oldString": step.before, "newString": step.after}
         done = (
             {"status": "error", "error": step.fails}
             if step.fails

@@ -36,7 +36,7 @@ class QwenWriter(Writer):
 
     def edited(self, step: EditedFile) -> None:
         """See `Writer`."""
-        given = {"file_path": self.path(step.path), "old_string": "a", "new_string": "b"}
+        given = {"file_path": self.path(step.path), "old_string": step.before, "new_string": step.after}
         answer = {"error": step.fails} if step.fails else {"output": "Successfully modified file"}
         self._tool("edit", given, answer)
 
