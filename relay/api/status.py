@@ -268,7 +268,7 @@ ROUTES = (
         handler=clear_away,
         summary="Clear away what is left of ended sessions.",
         request=requests.GcRequest,
-        response="{items, problems, dryRun}",
+        response="{items, problems, dryRun, auditBytes}",
     ),
     Route(
         method="POST",

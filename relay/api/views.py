@@ -15,7 +15,7 @@ from relay.core.redact import DEFAULT
 from relay.core.wire import from_wire
 from relay.errors import ConflictError, NotFoundError
 from relay.store.places import session_id
-from relay.store.sessions import all_sessions, find_session
+from relay.store.sessions import all_sessions, find_session, gone_hint
 
 
 async def records(context: ApiContext) -> list[tuple[SessionRecord, Mapping[str, Any]]]:
@@ -63,7 +63,8 @@ async def chosen(context: ApiContext, sid: str = "", *, ended: bool = False) -> 
     if not fitting and ended:
         fitting = everything[:1]
     if not fitting:
-        raise NotFoundError("no session is under way", hint='begin one: relay run "the task"')
+        gone = await trio.to_thread.run_sync(gone_hint, context.places)
+        raise NotFoundError("no session is under way", hint=gone or 'begin one: relay run "the task"')
     if len(fitting) > 1:
         names = ", ".join(f"{record.sid} ({record.options.goal[:30]})" for record in fitting)
         raise ConflictError(f"{len(fitting)} sessions are under way: {names}", hint="name one of them")

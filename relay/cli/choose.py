@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from relay.core.quoting import one_line
 from relay.errors import ConflictError, NotFoundError
 
 View = Mapping[str, Any]
+_ID = re.compile(r"s-[0-9A-Za-z]{6,40}")
 
 
 def pick(views: Sequence[View], text: str, *, ended: bool = False) -> View:
@@ -48,4 +50,10 @@ def pick(views: Sequence[View], text: str, *, ended: bool = False) -> View:
 
 def chosen(client: Client, text: str, *, ended: bool = False) -> View:
     """The same, asking the daemon. Raises as `pick`, and as the client."""
-    return pick(client.get("/api/sessions"), text, ended=ended)
+    try:
+        return pick(client.get("/api/sessions"), text, ended=ended)
+    except NotFoundError:
+        if _ID.fullmatch(text):
+            # The daemon knows why one is not listed: its repository was moved, its state can't be read.
+            return dict(client.get(f"/api/sessions/{text}"))
+        raise

@@ -5,14 +5,19 @@ from __future__ import annotations
 import os
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from relay.cli import service
 from relay.cli.base import command, settings, use_colour
-from relay.cli.client import find
+from relay.cli.client import find, is_named
 from relay.cli.tables import plural, print_json
 from relay.core.quoting import clean
-from relay.errors import RelayError
+from relay.errors import NoDaemonError, RelayError
+
+if TYPE_CHECKING:
+    from relay.doctor.run import Told
 
 _COLOURS = {"ok": "green", "warning": "yellow", "error": "red", "skipped": "bright_black"}
 
@@ -25,11 +30,7 @@ def doctor() -> None:
     """
     from relay.doctor.run import checks
 
-    try:
-        answering = find(settings()).version or "?"
-    except RelayError:
-        answering = ""
-    found = list(checks(os.environ, _here(), now=datetime.now().astimezone(), answering=answering))
+    found = list(checks(os.environ, _here(), now=datetime.now().astimezone(), told=_told()))
     errors = sum(check.status == "error" for check in found)
     warnings = sum(check.status == "warning" for check in found)
     if settings().as_json:
@@ -60,6 +61,32 @@ def doctor() -> None:
         if not settings().quiet:
             click.echo("\nall is well" if not errors + warnings else f"\n{told}")
     click.get_current_context().exit(1 if errors else 0)
+
+
+def _told() -> Told:
+    from relay.doctor.run import Told
+
+    answering = trouble = ""
+    try:
+        answering = find(settings()).version or "?"
+    except NoDaemonError as error:
+        trouble = error.message if is_named(settings()) else ""
+    except (RelayError, OSError, RuntimeError) as error:
+        trouble = error.message if isinstance(error, RelayError) else str(error)
+    try:
+        described = service.describe(os.environ)
+        if not service.installed(described):
+            return Told(answering=answering, trouble=trouble)
+        return Told(
+            answering=answering,
+            trouble=trouble,
+            service=str(described.path),
+            service_state=service.state(described),
+            service_starts=service.runs_other_program(described),
+        )
+    except (RelayError, OSError, RuntimeError):
+        # No service on this system, or no home folder; the latter is said by a check of its own.
+        return Told(answering=answering, trouble=trouble)
 
 
 def _here() -> Path:

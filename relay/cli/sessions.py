@@ -33,14 +33,14 @@ def status(sid: str, tree: bool) -> None:
             else:
                 click.echo("\n".join(tree_lines(found.get("tree", found))))
             return
-        views = client.get("/api/sessions")
         if sid:
-            view = pick(views, sid)
+            view = chosen(client, sid)
             if chosen_settings.as_json:
                 print_json(view)
             else:
                 click.echo(pairs(session_facts(view)))
             return
+        views = client.get("/api/sessions")
     under_way = [view for view in views if view["fsmState"] not in ENDED_COLOURS]
     if chosen_settings.as_json:
         print_json(under_way)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
 
+import psutil
 from attrs import frozen
 
 from relay.errors import RelayError
@@ -65,3 +66,5 @@ def guarded(name: str, checks: Callable[[], Iterable[Check]]) -> Iterator[Check]
         yield error(name, failure.message, failure.hint or "see what it names")
     except OSError as failure:
         yield error(name, f"can't be checked: {failure}", "check the file or folder that it names")
+    except (ValueError, RuntimeError, psutil.Error) as failure:
+        yield error(name, f"can't be checked: {failure!r}", "tell Relay's makers of it")

@@ -11,6 +11,7 @@ import trio
 
 from relay.core.config import Config
 from relay.doctor.check import Check, error, ok, skipped, warning
+from relay.doctor.state import private
 from relay.effects.repository import inspect
 from relay.errors import NoRepositoryError, NotTrustedError, RelayError
 from relay.providers.table import provider_names
@@ -35,18 +36,24 @@ def repository(cwd: Path) -> Iterator[Check]:
         yield ok("repository", told)
     for note in found.notes:
         yield warning("repository", note, "nothing; Relay's own calls of git leave it out")
-    folder = RepoPlaces(root=found.root).folder
-    if not folder.is_dir():
+
+
+def relay_folder(root: Path) -> Iterator[Check]:
+    """`.relay/` is a folder of ours, for us alone."""
+    folder = RepoPlaces(root=root).folder
+    try:
+        mode = folder.lstat().st_mode
+    except FileNotFoundError:
         yield skipped(".relay", "is not there yet; `relay init` makes it")
         return
-    mode = folder.stat().st_mode
-    if mode & 0o077:
-        told = f"others may look into {folder} (mode {stat.S_IMODE(mode):o})"
-        yield error(".relay", told, f"chmod 700 {folder}")
-    elif not os.access(folder, os.W_OK):
+    if not stat.S_ISDIR(mode):
+        yield error(".relay", f"{folder} is a link or a file", "move it away; Relay makes a folder there")
+        return
+    check = private(".relay", folder)
+    if check.status == "ok" and not os.access(folder, os.W_OK):
         yield error(".relay", f"{folder} can't be written to", f"chmod u+w {folder}")
     else:
-        yield ok(".relay", f"{folder} is yours alone")
+        yield check
 
 
 def configuration(places: StatePlaces, root: Path | None, config_dir: Path) -> tuple[Config, list[Check]]:

@@ -140,8 +140,7 @@ class EffectsPort:
                 report = await _HANDLERS[type(effect)](self._world, effect)
         except Exception as error:  # noqa: BLE001  (an effect that fails answers; it never disappears)
             report = self._failure(effect, error)
-        if report is not None:
-            self._tell(reply_to, report)
+        self._answer(effect, reply_to, report)
 
     async def _timer(self, effect: effects.SetTimer, reply_to: Address) -> None:
         clock = self._world.clock

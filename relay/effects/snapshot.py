@@ -122,8 +122,14 @@ async def take(
     max_bytes = check_limit_mb(max_file_mb)
     if n < 1:
         raise ValueError(f"snapshot number {n} is below 1")
-    git = await open_git(_folder(worktree))
-    git_dir, common_dir = await _linked(git, worktree) if move_branch else (await places(git))[1:]
+    folder = _folder(worktree)
+    try:
+        git = await open_git(folder)
+        root, git_dir, common_dir = await places(git)
+    except NoRepositoryError as error:
+        raise (_cut_off(worktree) if move_branch else error) from error.__cause__
+    if move_branch:
+        _check_linked(worktree, root, git_dir, common_dir)
     notes = list(git.notes)
     async with mutex(git_dir):
         if move_branch and not _has_index(git_dir):
@@ -238,22 +244,22 @@ def _change(path: bytes, status: str, added: bytes, removed: bytes) -> FileChang
     )
 
 
-async def _linked(git: Git, worktree: Path) -> tuple[Path, Path]:
-    """Own and common git folder of `worktree`, after making sure that it is a linked worktree itself."""
-    try:
-        root, git_dir, common_dir = await places(git)
-    except NoRepositoryError as error:
-        raise NoRepositoryError(
-            f"{worktree} is no worktree of a repository any more",
-            hint="Its .git file is missing or wrong; `git worktree repair <folder>`, run in the repository, "
-            "mends it.",
-        ) from error
+def _check_linked(worktree: Path, root: Path, git_dir: Path, common_dir: Path) -> None:
+    """Make sure that `worktree` is a linked worktree itself."""
     if not _same(root, worktree) or _same(git_dir, common_dir):
         raise NoRepositoryError(
             f"{worktree} is not a worktree that Relay made, but a repository of its own or part of another",
             hint="Nothing was committed. Move the folder's .git away, then `git worktree repair <folder>`.",
         )
-    return git_dir, common_dir
+
+
+def _cut_off(worktree: Path) -> NoRepositoryError:
+    return NoRepositoryError(
+        f"{worktree} is no worktree of a repository any more",
+        hint="Its .git file or git's entry of it is missing or wrong. `git worktree repair <folder>`, run in"
+        " the repository, mends the first. Else move the folder away: it is made again from the last"
+        " snapshot, and what is newer can be copied from where you moved it.",
+    )
 
 
 async def _parents(git: Git, staged: Staged, tip: str | None, base: str | None) -> list[str]:

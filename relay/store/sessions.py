@@ -34,16 +34,31 @@ def read_record(places: RepoPlaces, sid: str) -> tuple[SessionRecord, str]:
 
 def known_repositories(places: StatePlaces) -> Iterator[RepoPlaces]:
     """The repositories that have, or had, sessions and are still there."""
-    stored = read_versioned(places.repositories, _REPOSITORIES_VERSION) or {}
-    for root in stored.get("repositories", []):
+    for root in _remembered(places):
         if Path(root).is_dir():
             yield RepoPlaces(root=Path(root))
 
 
+def gone_hint(places: StatePlaces) -> str:
+    """What to do about repositories with sessions that are not where they were; "" when all are there."""
+    gone = [root for root in _remembered(places) if not Path(root).is_dir()]
+    if not gone:
+        return ""
+    more = f" and {len(gone) - 3} more" if len(gone) > 3 else ""
+    return (
+        f"sessions of repositories that are gone are not listed: {', '.join(gone[-3:])}{more}. If one was"
+        " moved, move it back, or put a link to it there, then: relay daemon restart"
+    )
+
+
+def _remembered(places: StatePlaces) -> list[str]:
+    stored = read_versioned(places.repositories, _REPOSITORIES_VERSION) or {}
+    return [str(root) for root in stored.get("repositories", [])]
+
+
 def remember_repository(places: StatePlaces, root: str) -> None:
     """From now on its sessions are found at a restart."""
-    stored = read_versioned(places.repositories, _REPOSITORIES_VERSION) or {}
-    known = list(stored.get("repositories", []))
+    known = _remembered(places)
     if root not in known:
         values = {"repositories": [*known, root]}
         write_versioned(places.repositories, values, _REPOSITORIES_VERSION)
@@ -58,7 +73,7 @@ def find_session(places: StatePlaces, sid: str) -> tuple[RepoPlaces, SessionReco
     for repo in known_repositories(places):
         if sid in repo.session_ids():
             return repo, read_record(repo, sid)[0]
-    raise NotFoundError(f"no session {sid}", hint="`relay sessions` lists them")
+    raise NotFoundError(f"no session {sid}", hint=gone_hint(places) or "`relay sessions` lists them")
 
 
 def all_sessions(places: StatePlaces) -> Iterator[tuple[RepoPlaces, SessionRecord]]:

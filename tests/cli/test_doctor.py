@@ -5,15 +5,27 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from attrs import evolve
 
+from relay.core.chain import Target
+from relay.core.fsm import State
+from relay.core.record import FORMAT_VERSION, Run
+from relay.core.wire import to_wire
 from relay.providers.table import provider_named
+from relay.store import state_file
 from relay.store.keys import load_or_make_signing_key, load_or_make_token
-from relay.store.places import StatePlaces
+from relay.store.lock import DaemonLock
+from relay.store.places import RepoPlaces, StatePlaces
+from relay.store.sessions import remember_repository
+from tests.fakes.api import record
+from tests.fakes.api_server import ApiServer
 
 CLAUDE = """#!/bin/sh
 case "$1" in
@@ -203,7 +215,7 @@ def test_a_state_folder_that_is_a_file(
 
     found = doctor()
 
-    assert "error" in {status(found, name) for name in found}
+    assert (status(found, "state folder"), status(found, "daemon")) == ("error", "error")
 
 
 def test_an_audit_log_that_was_changed(
@@ -270,3 +282,118 @@ def test_a_login_is_asked_for_as_a_run_of_the_account_is_started(
 
     assert found["status"] == "warning"
     assert f"CLAUDE_CONFIG_DIR={folder}" in found["mend"]
+
+
+def test_a_daemon_of_another_version(
+    doctor: Callable, programs: Path, repository: Path, server: ApiServer
+) -> None:
+    found = doctor()["daemon"]
+
+    assert (found["status"], "0.0.test" in found["summary"]) == ("warning", True)
+    assert "relay daemon restart" in found["mend"]
+
+
+def test_a_lock_that_is_held_and_a_daemon_that_left_its_file(
+    doctor: Callable, programs: Path, repository: Path
+) -> None:
+    places = StatePlaces.locate(os.environ).ensure()
+    places.daemon.write_text('{"pid": 1, "url": "http://127.0.0.1:1"}')
+    with DaemonLock.acquire(places.lock):
+        held = doctor()["daemon"]
+    left = doctor()["daemon"]
+
+    assert (held["status"], f"pid {os.getpid()} holds the lock" in held["summary"]) == ("error", True)
+    assert (left["status"], "daemon.json is old" in left["summary"]) == ("warning", True)
+
+
+def test_a_clock_that_was_set_back(doctor: Callable, programs: Path, repository: Path) -> None:
+    places = StatePlaces.locate(os.environ).ensure()
+    (places.log / "daemon.log").touch()
+    ahead = time.time() + 86_400
+    os.utime(places.log / "daemon.log", (ahead, ahead))
+
+    found = doctor()["clock"]
+
+    assert (found["status"], "was set back" in found["summary"]) == ("warning", True)
+
+
+def test_git_that_does_not_run(doctor: Callable, programs: Path, repository: Path) -> None:
+    (programs / "git").unlink()
+    (programs / "git").write_text("#!/bin/sh\necho 'no such library' >&2; exit 127\n")
+    (programs / "git").chmod(0o755)
+
+    found = doctor()["git"]
+
+    assert (found["status"], "no such library" in found["summary"]) == ("error", True)
+
+
+def test_a_relay_folder_that_is_a_link(
+    doctor: Callable, programs: Path, repository: Path, tmp_path: Path
+) -> None:
+    (repository / ".relay").symlink_to(tmp_path)
+
+    assert status(doctor(), ".relay") == "error"
+
+
+def test_what_ended_sessions_left_is_counted(
+    doctor: Callable, programs: Path, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state_places, places = StatePlaces.locate(os.environ).ensure(), RepoPlaces(root=repository).ensure()
+    remember_repository(state_places, str(repository))
+    over = evolve(
+        record("s-aaaaaa", repository, State.COMPLETED),
+        worktree=str(places.worktree("s-aaaaaa")),
+        runs=(Run(number=1, target=Target(provider="one"), started_at=datetime.now(UTC)),),
+    )
+    lost = evolve(record("s-bbbbbb", repository), worktree=str(repository / "gone"))
+    for each in (over, lost):
+        places.session(each.sid).mkdir(parents=True)
+        state_file.save(places.fsm(each.sid), to_wire(each), FORMAT_VERSION)
+    places.worktree("s-aaaaaa").mkdir(parents=True)
+    places.run("s-aaaaaa", 1).mkdir()
+    (places.run("s-aaaaaa", 1) / "out").write_bytes(bytes(1_500_000))
+
+    found = doctor()["leftovers"]
+    assert found["status"] == "ok"
+    assert found["summary"].startswith("1 worktrees and 1 outputs (1.5 MB)")
+    assert "relay gc --dry-run" in found["summary"]
+
+    monkeypatch.setattr("relay.doctor.state.MANY_WORKTREES", 1)
+    assert status(doctor(), "leftovers") == "warning"
+
+
+def test_a_disk_that_is_full(
+    doctor: Callable, programs: Path, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("relay.doctor.machine.DISK_FULL", 1 << 62)
+
+    found = doctor()
+
+    assert (status(found, "disk of state"), status(found, "disk of repository")) == ("error", "error")
+    assert "relay gc" in found["disk of state"]["mend"]
+
+
+def test_nothing_at_all_can_be_relied_on(
+    doctor: Callable, programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No home, no repository, no state folder, no settings, and the folder we stand in is gone."""
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    monkeypatch.delenv("HOME")
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "relay.toml").write_text("[relay")
+    (tmp_path / "state").write_text("not a folder")
+
+    found = doctor()
+
+    assert (status(found, "home"), status(found, "state folder"), status(found, "relay.toml")) == (
+        "warning",
+        "error",
+        "error",
+    )
+    assert status(found, "repository") == "skipped"
+
+    monkeypatch.setenv("RELAY_STATE_DIR", "relative")
+    assert status(doctor(), "state folder") == "error"

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import subprocess
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
+from attrs import frozen
 
 from tests.fakes.live import ENDED, Live
 
@@ -97,12 +100,25 @@ async def test_a_session_branch_that_is_moved_by_hand(home: Live, tmp_path: Path
         assert {"made.txt", "later.txt"} <= committed(home, repository, sid)
 
 
-async def test_a_repository_that_is_moved_while_no_daemon_runs(home: Live, tmp_path: Path) -> None:
+def back(now: Path, before: Path) -> None:
+    now.rename(before)
+
+
+def linked(now: Path, before: Path) -> None:
+    before.symlink_to(now)
+
+
+@pytest.mark.parametrize("how", [back, linked])
+async def test_a_repository_that_is_moved_while_no_daemon_runs(
+    home: Live, tmp_path: Path, how: Callable[[Path, Path], None]
+) -> None:
+    """Two repositories: the other one's session goes on."""
     release = tmp_path / "release"
     home.plays("one", MADE, waiting(release), LATER)
-    repository = home.repository()
+    repository, other = home.repository(), home.repository("other")
     await home.start()
     sid = await home.run(repository, "scripted/one", allow="all")
+    sibling = await home.run(other, "scripted/one", allow="all")
     await home.post(f"/api/sessions/{sid}/pause")
     release.touch()
     await home.reach(sid, "WAITING")
@@ -111,17 +127,212 @@ async def test_a_repository_that_is_moved_while_no_daemon_runs(home: Live, tmp_p
     repository.rename(elsewhere)
 
     await home.start()
-    assert await home.get("/api/sessions") == []
+    assert [each["sessionId"] for each in await home.get("/api/sessions")] == [sibling]
     status, error = await home.refused(f"/api/sessions/{sid}/resume")
     assert (status, error["code"]) == (404, "not_found")
+    assert str(repository) in error["hint"]
+    assert "move it back" in error["hint"]
+    told = await home.cli("status", sid)
+    assert told.returncode == 5
+    assert str(repository).encode() in told.stderr
+    assert (await over(home, sibling))["fsmState"] == "COMPLETED"
     await home.stop()
 
-    elsewhere.rename(repository)
+    how(elsewhere, repository)
     await home.start()
     await home.post(f"/api/sessions/{sid}/resume")
     assert (await over(home, sid))["fsmState"] == "COMPLETED"
     assert {"made.txt", "later.txt"} <= committed(home, repository, sid)
     await home.stop()
+
+
+@frozen(kw_only=True)
+class Harm:
+    """Something that is done to a session's files from outside.
+
+    Args:
+        when: "running" under its agent's hands, "paused" while no agent runs, "down" while no daemon runs and
+            the agent goes on, "asleep" while neither does, "killed" after a kill -9 of the daemon.
+        does: given the repository and the session's id; what it gives back mends it.
+        said: in the session's view or its events, before it is mended or at the end.
+        kept: what its branch holds at the end.
+        ends: how the session ends.
+    """
+
+    when: str
+    does: Callable[[Path, str], Callable[[], object] | None]
+    said: str = ""
+    kept: frozenset[str] = frozenset({"made.txt", "later.txt"})
+    ends: str = "COMPLETED"
+
+
+def git_there(repository: Path, *words: str) -> None:
+    subprocess.run(["git", *words], cwd=repository, check=True, capture_output=True)
+
+
+def remove_worktree(repository: Path, sid: str) -> None:
+    shutil.rmtree(repository / ".relay" / "worktrees" / sid)
+
+
+def remove_worktree_and_its_entry(repository: Path, sid: str) -> None:
+    remove_worktree(repository, sid)
+    git_there(repository, "worktree", "prune")
+
+
+def cut_worktree_off(repository: Path, sid: str) -> Callable[[], object]:
+    """Git's entry of it is gone; the mend is the one that the message names."""
+    shutil.rmtree(repository / ".git" / "worktrees" / sid)
+    folder = repository / ".relay" / "worktrees" / sid
+    return partial(folder.rename, repository / ".relay" / "worktrees" / "aside")
+
+
+def move_branch(repository: Path, sid: str) -> None:
+    git_there(repository, "update-ref", f"refs/heads/relay/{sid}", "main")
+
+
+def delete_branch(repository: Path, sid: str) -> None:
+    git_there(repository, "update-ref", "-d", f"refs/heads/relay/{sid}")
+
+
+def check_out_another(repository: Path, sid: str) -> None:
+    git_there(repository / ".relay" / "worktrees" / sid, "checkout", "-q", "-b", "elsewhere")
+
+
+def hold(*parts: str) -> Callable[[Path, str], Callable[[], object]]:
+    """A lock of git that nobody's process belongs to, at this place in the git folder."""
+
+    def held(repository: Path, sid: str) -> Callable[[], object]:
+        lock = repository.joinpath(".git", *(part.replace("SID", sid) for part in parts))
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        lock.write_text("another program")
+        return lock.unlink
+
+    return held
+
+
+def stale(*parts: str) -> Callable[[Path, str], None]:
+    """The same, and nobody removes it."""
+
+    def left(repository: Path, sid: str) -> None:
+        hold(*parts)(repository, sid)
+
+    return left
+
+
+def harm_state(content: bytes) -> Callable[[Path, str], None]:
+    def write(repository: Path, sid: str) -> None:
+        (repository / ".relay" / "sessions" / sid / "fsm.json").write_bytes(content)
+
+    return write
+
+
+def remove_state(repository: Path, sid: str) -> None:
+    (repository / ".relay" / "sessions" / sid / "fsm.json").unlink()
+
+
+def remove_contract(repository: Path, sid: str) -> None:
+    (repository / ".relay" / "sessions" / sid / "envelope.json").unlink(missing_ok=True)
+
+
+def tear_log(repository: Path, sid: str) -> None:
+    with (repository / ".relay" / "audit.jsonl").open("ab") as file:
+        file.write(b'{"seq": 9999, "ts": "20')
+
+
+def remove_log(repository: Path, sid: str) -> None:
+    (repository / ".relay" / "audit.jsonl").unlink()
+
+
+def block_log(repository: Path, sid: str) -> Callable[[], object]:
+    """A folder stands where the log was."""
+    log = repository / ".relay" / "audit.jsonl"
+    aside = log.with_name("aside")
+    log.rename(aside)
+    log.mkdir()
+
+    def mend() -> None:
+        log.rmdir()
+        aside.rename(log)
+
+    return mend
+
+
+HARMS = {
+    "worktree removed, asleep": Harm(when="asleep", does=remove_worktree, said="was made again"),
+    "worktree and its entry removed, asleep": Harm(
+        when="asleep", does=remove_worktree_and_its_entry, said="was made again"
+    ),
+    "worktree cut off, asleep": Harm(
+        when="asleep", does=cut_worktree_off, said="is no worktree of a repository any more"
+    ),
+    "branch moved, paused": Harm(when="paused", does=move_branch),
+    "branch moved, down": Harm(when="down", does=move_branch),
+    "branch deleted, running": Harm(when="running", does=delete_branch),
+    "branch deleted, paused": Harm(when="paused", does=delete_branch),
+    "branch deleted, asleep": Harm(when="asleep", does=delete_branch),
+    "another branch checked out, running": Harm(
+        when="running", does=check_out_another, said="The worktree was on the branch elsewhere"
+    ),
+    "another branch checked out, down": Harm(
+        when="down", does=check_out_another, said="The worktree was on the branch elsewhere"
+    ),
+    "branch locked, running": Harm(
+        when="running", does=hold("refs", "heads", "relay", "SID.lock"), said="SID.lock"
+    ),
+    "checkout's index locked, running": Harm(when="running", does=stale("index.lock")),
+    "packed refs locked, running": Harm(when="running", does=stale("packed-refs.lock")),
+    "state of NULs, running": Harm(when="running", does=harm_state(b"\0" * 300)),
+    "state of NULs, asleep": Harm(when="asleep", does=harm_state(b"\0" * 300)),
+    "state removed, killed": Harm(when="killed", does=remove_state),
+    "contract removed, paused": Harm(
+        when="paused", does=remove_contract, said="the contract is refused", ends="FAILED"
+    ),
+    "log torn, running": Harm(when="running", does=tear_log),
+    "log torn, down": Harm(when="down", does=tear_log),
+    "log removed, running": Harm(when="running", does=remove_log),
+    "log removed, down": Harm(when="down", does=remove_log),
+    "log blocked, running": Harm(when="running", does=block_log, said="the audit log can't be written"),
+    "log blocked, down": Harm(when="down", does=block_log, said="audit.jsonl is not a regular file"),
+}
+
+
+@pytest.mark.parametrize("harm", HARMS.values(), ids=HARMS.keys())
+async def test_files_that_are_harmed(home: Live, tmp_path: Path, harm: Harm) -> None:
+    async with running(home, tmp_path) as (repository, sid, release):
+        if harm.when in ("paused", "asleep"):
+            await home.post(f"/api/sessions/{sid}/pause")
+            release.touch()
+            await home.reach(sid, "WAITING")
+        if harm.when in ("down", "asleep"):
+            await home.stop()
+        if harm.when == "killed":
+            await home.kill()
+        mend = harm.does(repository, sid)
+        if harm.when in ("down", "asleep", "killed"):
+            await home.start()
+        release.touch()
+        if harm.when in ("paused", "asleep"):
+            await home.post(f"/api/sessions/{sid}/resume")
+
+        said = harm.said.replace("SID", sid)
+
+        async def told() -> bool:
+            shown = await home.cli("status", sid)
+            if said in " ".join(shown.stdout.decode().split()):
+                return True
+            return said in json.dumps(await home.get("/api/events"))
+
+        if said and mend is not None:
+            await home.until(f"it is said: {said}", told)
+        if mend is not None:
+            mend()
+        view = await over(home, sid)
+
+        assert view["fsmState"] == harm.ends, (view["endReason"], await home.story(sid))
+        assert committed(home, repository, sid) >= harm.kept
+        assert said in await notes(home, sid) or mend is not None, await home.story(sid)
+        verdict = await home.get("/api/audit/verify", session=sid)
+        assert verdict["ok"], verdict
 
 
 STATES = {
@@ -222,16 +433,41 @@ async def test_a_lock_of_git_that_somebody_holds_is_waited_for(home: Live, tmp_p
         assert {"made.txt", "later.txt"} <= committed(home, repository, sid)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
-async def test_a_disk_that_is_full_for_a_while(home: Live, tmp_path: Path) -> None:
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mounted = await trio.run_process(
-        ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(disk)], check=False, capture_stderr=True
-    )
-    if mounted.returncode != 0:
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
+
+
+@asynccontextmanager
+async def small_disk(disk: Path, options: str) -> AsyncIterator[Path]:
+    """A file system of its own in that folder."""
+    await trio.Path(disk).mkdir(exist_ok=True)
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={options}", "tmpfs", str(disk)]
+    if (await trio.run_process(mount, check=False, capture_stderr=True)).returncode != 0:
         pytest.skip("a small disk can't be mounted here")
     try:
+        yield disk
+    finally:
+        with trio.CancelScope(shield=True):
+            await trio.run_process(["umount", "-l", str(disk)], check=False)
+
+
+async def remount(disk: Path, how: str) -> None:
+    await trio.run_process(["mount", "-o", f"remount,{how}", str(disk)])
+
+
+def fill(disk: Path) -> Path:
+    """The file that takes all the room there is."""
+    full = disk / "full"
+    with full.open("wb", buffering=0) as file, suppress(OSError):
+        for size in (65536, 512):
+            with suppress(OSError):
+                while True:
+                    file.write(b"\0" * size)
+    return full
+
+
+@needs_root
+async def test_a_disk_that_is_full_for_a_while(home: Live, tmp_path: Path) -> None:
+    async with small_disk(tmp_path / "disk", "24m") as disk:
         release = tmp_path / "release"
         home.plays("one", MADE, waiting(release), LATER)
         repository = home.repository("disk/project")
@@ -243,14 +479,7 @@ async def test_a_disk_that_is_full_for_a_while(home: Live, tmp_path: Path) -> No
             return await trio.Path(made).exists()
 
         await home.until("the agent made its file", there)
-        full = disk / "full"
-        with full.open("wb") as file:
-            try:
-                while True:
-                    file.write(b"\0" * 65536)
-                    file.flush()
-            except OSError:
-                pass
+        full = fill(disk)
         release.touch()
 
         async def said() -> bool:
@@ -261,10 +490,92 @@ async def test_a_disk_that_is_full_for_a_while(home: Live, tmp_path: Path) -> No
         await trio.Path(full).unlink()
 
         view = await over(home, sid)
-        assert view["fsmState"] in ("COMPLETED", "FAILED"), view
-        assert "made.txt" in committed(home, repository, sid)
+        assert view["fsmState"] == "COMPLETED", view
+        assert {"made.txt", "later.txt"} <= committed(home, repository, sid)
         assert (await home.get("/api/audit/verify", session=sid))["ok"]
+        assert [path.name for path in (repository / ".relay").rglob("*.tmp")] == []
         await home.stop()
-    finally:
-        with trio.CancelScope(shield=True):
-            await trio.run_process(["umount", "-l", str(disk)], check=False)
+
+
+@needs_root
+async def test_a_new_session_on_a_full_disk_is_refused_and_leaves_nothing(home: Live, tmp_path: Path) -> None:
+    async with small_disk(tmp_path / "disk", "24m") as disk:
+        home.plays("one", MADE)
+        repository = home.repository("disk/project")
+        await home.start()
+        first = await home.run(repository, "scripted/one", allow="all")
+        await over(home, first)
+        full = fill(disk)
+
+        status, error = await home.refused(
+            "/api/sessions", task="Do", cwd=str(repository), providers=["scripted/one"], allow="all"
+        )
+
+        assert (status, error["code"]) == (507, "disk_full"), error
+        assert error["hint"]
+        await trio.Path(full).unlink()
+        assert [each["sessionId"] for each in await home.get("/api/sessions")] == [first]
+        assert [path.name for path in (repository / ".relay" / "sessions").iterdir()] == [first]
+        assert home.git(repository, "branch", "--list", "relay/*").split() == ["+", f"relay/{first}"]
+        again = await home.run(repository, "scripted/one", allow="all")
+        assert (await over(home, again))["fsmState"] == "COMPLETED"
+        await home.stop()
+
+
+@needs_root
+@pytest.mark.parametrize(
+    "words", [("daemon", "run", "--port", "0"), ("daemon", "start")], ids=["run", "start"]
+)
+async def test_a_state_folder_that_is_read_only_is_refused(
+    home: Live, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    async with small_disk(tmp_path / "disk", "1m,mode=700") as disk:
+        await remount(disk, "ro")
+        home.more_env["RELAY_STATE_DIR"] = str(disk)
+
+        refused = await home.cli(*words)
+
+        said = refused.stderr.decode()
+        assert refused.returncode != 0
+        assert str(disk) in said
+        assert "read-only" in said.lower()
+        assert "Traceback" not in said
+
+
+@needs_root
+async def test_a_repository_that_is_read_only_is_refused(home: Live, tmp_path: Path) -> None:
+    async with small_disk(tmp_path / "disk", "24m") as disk:
+        home.plays("one", MADE)
+        repository = home.repository("disk/project")
+        await home.start()
+        await remount(disk, "ro")
+
+        status, error = await home.refused(
+            "/api/sessions", task="Do", cwd=str(repository), providers=["scripted/one"], allow="all"
+        )
+
+        assert (status, error["code"]) == (500, "store_failed")
+        assert str(repository) in error["message"]
+        assert "read-only" in error["hint"]
+        await remount(disk, "rw")
+        sid = await home.run(repository, "scripted/one", allow="all")
+        assert (await over(home, sid))["fsmState"] == "COMPLETED"
+        await home.stop()
+
+
+@needs_root
+async def test_a_state_folder_without_room_for_a_while(home: Live, tmp_path: Path) -> None:
+    """The event numbers, the daemon's own log and the input pipes lie there."""
+    async with small_disk(home.state, "4m,mode=700") as disk:  # noqa: SIM117  (the disk outlives the run)
+        async with running(home, tmp_path) as (repository, sid, release):
+            full = fill(disk)
+            release.touch()
+            later = repository / ".relay" / "worktrees" / sid / "later.txt"
+            await home.until("the agent is done", trio.Path(later).exists)
+            full.unlink()
+
+            view = await over(home, sid)
+
+            assert view["fsmState"] == "COMPLETED", view
+            assert {"made.txt", "later.txt"} <= committed(home, repository, sid)
+            assert (await home.get("/api/audit/verify", session=sid))["ok"]

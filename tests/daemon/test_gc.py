@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+import httpx2
+import pytest
 import trio
 
 from tests.fakes.live import Live
@@ -125,7 +127,8 @@ async def test_the_command_lists_and_clears(home: Live) -> None:
     await home.stop()
 
 
-async def test_a_daemon_killed_while_it_clears_away_ends_it_later(home: Live) -> None:
+@pytest.mark.parametrize("moment", ["before", "after", "reported"])
+async def test_a_daemon_killed_while_it_clears_away_ends_it_later(home: Live, moment: str) -> None:
     home.plays("one", WRITE)
     repository = home.repository()
     await home.start()
@@ -138,10 +141,20 @@ async def test_a_daemon_killed_while_it_clears_away_ends_it_later(home: Live) ->
         return bool(items[("output", sid)]["remove"])
 
     await home.until("its output is redacted", wound_up)
-    await home.kill()
-    (run / "out").unlink()
+    await home.stop()
+    home.more_env["RELAY_KILL_AT"] = f"CollectGarbage:{moment}:1"
+    await home.start()
+    with pytest.raises(httpx2.HTTPError):
+        await home.post("/api/gc", keepDays=0)
+    assert await home.ended() == -9
+    assert run.exists() == (moment == "before")
+    del home.more_env["RELAY_KILL_AT"]
     await home.start()
     found = await collected(home, keepDays=0)
-    assert found[("output", sid)]["removed"]
+    assert [item["removed"] for key, item in found.items() if key == ("output", sid)] == [True] * (
+        moment == "before"
+    )
     assert not run.exists()
+    assert (await home.get(f"/api/sessions/{sid}"))["fsmState"] == "COMPLETED"
+    assert (await home.get("/api/audit/verify", session=sid))["ok"]
     await home.stop()

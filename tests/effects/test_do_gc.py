@@ -326,6 +326,21 @@ async def test_output_that_is_not_redacted_waits_a_day_for_it_and_no_longer(left
     assert item.removed
 
 
+async def test_input_pipes_go_unless_a_process_of_their_run_is_alive(left: Leavings) -> None:
+    await left.session(SID)
+    idle, used = left.fifo(f"{SID}.1"), left.fifo(f"{SID}.2")
+    env = {**os.environ, "RELAY_RUN": f"{SID}.2"}
+    process = await trio.lowlevel.open_process(["sleep", "600"], env=env)
+    try:
+        found = await left.collect()
+    finally:
+        process.kill()
+        await process.wait()
+    assert [item.removed for item in of(found, "fifo")] == [True, False]
+    assert found.problems == (f"{used} was not removed: a process of its run is alive",)
+    assert (idle.exists(), used.exists()) == (False, True)
+
+
 async def test_a_file_that_cannot_be_removed_is_told_and_the_rest_goes(left: Leavings) -> None:
     await left.session(SID, runs=2)
     (left.places.run(SID, 1) / "folder").mkdir()

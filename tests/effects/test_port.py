@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -104,4 +105,25 @@ async def test_one_that_fails_is_answered_and_the_next_is_done(monkeypatch: pyte
             hint="make room",
         ),
         reports.SessionSaved(key="save:1", at=NOW),
+    ]
+
+
+async def test_every_moment_of_an_effect_is_a_point_to_be_killed_at(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Were one left out, the tests that kill the daemon would try less and say nothing of it."""
+
+    async def handler(world: Any, effect: effects.SaveSession) -> reports.SessionSaved:
+        return reports.SessionSaved(key=effect.key, at=NOW)
+
+    monkeypatch.setitem(port._HANDLERS, effects.SaveSession, handler)  # type: ignore[arg-type]
+    points = tmp_path / "points"
+    world = Surroundings(env={"RELAY_KILL_AT": f"list:{points}"})
+    async with trio.open_nursery() as nursery:
+        effects_port = EffectsPort(world, nursery, lambda _, report: None)  # type: ignore[arg-type]
+        effects_port.perform(save(1), "somebody")
+    assert points.read_text().split() == [
+        "SaveSession:before:1",
+        "SaveSession:after:1",
+        "SaveSession:reported:1",
     ]

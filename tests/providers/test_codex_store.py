@@ -32,7 +32,7 @@ PLAN: dict[str, Any] = {
     "tasks_remaining": STEPS,
 }
 WORK = {**PLAN, "commands": (("ls -1", 0),)}
-DECIDED = {**WORK, "decisions": ("refunds are keyed by order id. Next: write tests/test_refund.py.",)}
+DECIDED = {**WORK, "decisions": ("refunds are keyed by order id.",)}
 CUT_OFF = {"turn_open": True, "first_prompt": "do the long thing", "cut_off": (f"run {SLEEP}",)}
 
 

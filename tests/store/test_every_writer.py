@@ -392,8 +392,8 @@ def test_writes_that_take_a_byte_at_a_time_come_to_the_same(tmp_path: Path, writ
 
 WRITING_CALLS = {
     "write_text", "write_bytes", "mkfifo", "mkdir", "makedirs", "rename", "hardlink_to", "symlink_to",
-    "symlink", "link", "ftruncate", "truncate", "copyfile", "copy", "copy2", "copytree", "move", "mkstemp", "mkdtemp",
-    "NamedTemporaryFile", "TemporaryDirectory",
+    "symlink", "link", "ftruncate", "truncate", "copyfile", "copy", "copy2", "copytree", "move", "mkstemp",
+    "mkdtemp", "NamedTemporaryFile", "TemporaryDirectory",
 }  # fmt: skip
 WRITING_FLAGS = ("O_WRONLY", "O_RDWR", "O_CREAT", "O_APPEND")
 STORE_CALLS = {"replace", "create", "write_versioned", "write_all"}
