@@ -43,6 +43,12 @@ STDERR_TAIL_LINES = 40
 STDERR_LINE_CHARS = 2_000
 
 
+def _end_in_words(status: int | None) -> str:
+    return (
+        "the agent is gone and left no status" if status is None else f"the agent ended with status {status}"
+    )
+
+
 class AdapterActor(RelayActor):
     """See the module."""
 
@@ -154,7 +160,7 @@ class AdapterActor(RelayActor):
             return
         if self._turn_awaited or self._talk.turn_open:
             place = Place(run=report.run, stream="exit", offset=0)
-            text = "\n".join(self._stderr).strip() or f"the agent ended with status {report.status}"
+            text = "\n".join(self._stderr).strip() or _end_in_words(report.status)
             signal = ErrorSignal(channel=Channel.STDERR, text=text, clean_end=report.status == 0)
             ended = TurnEnded(outcome=TurnOutcome.FAILED, error=signal)
             seen = self._observe(ended, place, report.at)

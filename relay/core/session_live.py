@@ -37,6 +37,7 @@ class LiveRun:
         drained: all that it printed has been seen.
         starting: its start is under way.
         starting_again: an earlier life may have started it already.
+        found: an earlier life of the daemon started it.
         start_failure: why it could not be started, while nothing of it is left alive.
         alive: its CLI runs.
         gone: nothing of it is alive.
@@ -58,6 +59,7 @@ class LiveRun:
     drained: bool = False
     starting: bool = False
     starting_again: bool = False
+    found: bool = False
     start_failure: reports.EffectFailed | None = None
     alive: bool = False
     gone: bool = True

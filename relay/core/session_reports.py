@@ -39,6 +39,7 @@ class SessionReports(SessionTurns):
         outputs += self._note(at, "session", {"recovered": True, "state": self.record.state})
         run = self.record.run
         if run is not None and self.record.state is not State.DISPATCHED:
+            self._live.found = True
             self._live.gone = run.ended_at is not None
             # Until its output has been read again, it counts as working.
             self._live.alive = self._live.turn_open = not self._live.gone
@@ -150,6 +151,7 @@ class SessionReports(SessionTurns):
             return []
         live = self._live
         live.starting, live.alive, live.gone = False, True, False
+        live.found = report.found_alive
         # Its first message is on its way.
         live.turn_open = True
         live.native_id = report.native_id

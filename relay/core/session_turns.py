@@ -287,6 +287,10 @@ class SessionTurns(SessionEnds):
         run = self.record.run
         if run is None:
             return []
+        if self._live.found and run.status is None:
+            # Agent and shim are gone without a status: the machine went down, and the target is not to blame.
+            reason = f"{run.target} was gone before it showed life, as when the machine goes down"
+            return self._fire(Trigger.START_FAILED, at, prefer=run.target, reason=reason)
         verdict = Verdict(failure=FailureClass.OTHER, why=self.record.reason)
         outputs: Outputs = [asks.NoteFailure(target=run.target, verdict=verdict, at=at)]
         if run.native_resume:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import Any
 
 import pytest
@@ -92,3 +93,29 @@ def test_a_crash_at_any_step_changes_nothing(name: str) -> None:
         assert set(world.journaled()) == world.printed(), at
         assert world.alive() == [], at
         assert [len(p.told) for p in world.runs.values()] == [len(p.told) for p in want.runs.values()], at
+
+
+@pytest.mark.parametrize("name", ["handoff", "accounts"])
+def test_a_machine_that_goes_down_at_any_step_costs_no_target(name: str) -> None:
+    """The agent is gone with the daemon, and left no status: it is started again, not passed over."""
+    scenario = SCENARIOS[name]
+    want, steps = undisturbed(scenario)
+    chosen = [target for _, target in sorted(want.started_with.items())]
+    for at in range(steps):
+        world = FakeWorld(by_target={str(ALPHA): HITS_LIMIT})
+        daemon = Daemon(world).start()
+        daemon.create(**scenario["options"])
+        for _ in range(at):
+            daemon.take(daemon.steps()[0])
+        for process in world.runs.values():
+            process.kill(None)
+        daemon.crash()
+        if "s-1" not in world.saved:
+            daemon.create(**scenario["options"])
+        daemon.run_until_ended()
+        daemon.close()
+        assert world.violations == [], at
+        assert world.record().state is State.COMPLETED, at
+        started = [target for _, target in sorted(world.started_with.items())]
+        assert [target for target, _ in groupby(started)] == chosen, at
+        assert not [entry for entry in world.entries("fsm") if entry["waitReason"].startswith("nobody")], at
