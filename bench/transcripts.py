@@ -36,7 +36,7 @@ def make(home: Path, size: int, *, shares: dict[str, float] = SHARES, sessions: 
 def _session(home: Path, store: str, number: int, size: int) -> int:
     rng = random.Random(f"{store} {number}")
     started = datetime.now(UTC) - timedelta(hours=2)
-    writer = WRITERS[store](home, f"/work/app-{number % 10}", f"bench-{number}", started=started)
+    writer = WRITERS[store](home, f"/src/app-{number % 10}", f"bench-{number}", started=started)
     writer.take(Said(f"Add a refund flow, part {number}. Never touch the ledger."))
     while writer.written < size:
         for step in _turn(rng, writer.count):

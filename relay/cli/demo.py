@@ -36,6 +36,8 @@ env = { SCRIPTED_SCENARIO = "demo-second" }
 """
 READY_SECONDS = 20.0
 DEMO_SECONDS = 60.0
+POLL_SECONDS = 0.05
+"""Between two looks at the events: they are paged over HTTP, which has no way to wait for the next."""
 LAST_STATES = ("COMPLETED", "FAILED", "STOPPED", "WAITING")
 
 
@@ -133,7 +135,7 @@ def _events(client: Client, sid: str) -> Iterator[Mapping[str, Any]]:
             yield event
         if over:
             return
-        time.sleep(0.05)
+        time.sleep(POLL_SECONDS)
     raise RelayError("the demo did not end in time")
 
 

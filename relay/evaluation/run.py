@@ -28,7 +28,7 @@ from relay.providers.store_protocol import Machine
 from relay.providers.stores import store_named
 
 _WHEN = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
-_SCRIPTED_CWD = "/work/shop"
+_SCRIPTED_CWD = "/src/shop"
 
 
 @frozen(kw_only=True)

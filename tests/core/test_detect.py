@@ -29,7 +29,7 @@ def session(name: str, minutes_ago: float, **more: object) -> SessionIntel:
         "home": "/h/.claude",
         "native_id": name,
         "path": f"/h/.claude/{name}.jsonl",
-        "cwd": "/work/app",
+        "cwd": "/src/app",
         "first_prompt": f"goal of {name}",
         "last_activity": NOW - timedelta(minutes=minutes_ago),
     }
@@ -40,7 +40,7 @@ def process(pid: int, minutes_ago: float = 60, **more: object) -> AgentProcess:
     values: dict[str, object] = {
         "pid": pid,
         "store": "claude",
-        "cwd": "/work/app",
+        "cwd": "/src/app",
         "started_at": NOW - timedelta(minutes=minutes_ago),
     }
     return AgentProcess(**{**values, **more})  # type: ignore[arg-type]
@@ -52,9 +52,9 @@ def found(sessions: list[SessionIntel], processes: list[AgentProcess]) -> list[t
 
 
 def test_running_first_then_the_newest() -> None:
-    sessions = [session("old", 300), session("new", 5), session("middle", 60, cwd="/work/other")]
+    sessions = [session("old", 300), session("new", 5), session("middle", 60, cwd="/src/other")]
 
-    assert found(sessions, [process(7, cwd="/work/other")]) == [
+    assert found(sessions, [process(7, cwd="/src/other")]) == [
         ("middle", "running", 7),
         ("new", "active", 0),
         ("old", "idle", 0),

@@ -347,71 +347,53 @@ STATES = {
 async def test_a_state_file_that_is_damaged_is_answered_from_the_one_before(
     home: Live, tmp_path: Path, content: bytes
 ) -> None:
-    release = tmp_path / "release"
-    home.plays("one", MADE, waiting(release), LATER)
-    repository = home.repository()
-    await home.start()
-    sid = await home.run(repository, "scripted/one", allow="all")
-    await home.reach(sid, "RUNNING")
-    await home.stop()
-    (repository / ".relay" / "sessions" / sid / "fsm.json").write_bytes(content)
+    async with running(home, tmp_path) as (repository, sid, release):
+        await home.stop()
+        (repository / ".relay" / "sessions" / sid / "fsm.json").write_bytes(content)
 
-    await home.start()
-    release.touch()
+        await home.start()
+        release.touch()
 
-    assert (await over(home, sid))["fsmState"] == "COMPLETED"
-    assert {"made.txt", "later.txt"} <= committed(home, repository, sid)
-    await home.stop()
+        assert (await over(home, sid))["fsmState"] == "COMPLETED"
+        assert {"made.txt", "later.txt"} <= committed(home, repository, sid)
 
 
 async def test_a_state_file_of_a_newer_relay_is_left_alone_and_named(home: Live, tmp_path: Path) -> None:
-    release = tmp_path / "release"
-    home.plays("one", MADE, waiting(release), LATER)
-    repository = home.repository()
-    await home.start()
-    sid = await home.run(repository, "scripted/one", allow="all")
-    await home.reach(sid, "RUNNING")
-    await home.stop()
-    path = repository / ".relay" / "sessions" / sid / "fsm.json"
-    newer = json.dumps({**json.loads(path.read_bytes()), "version": 99})
-    path.write_text(newer)
+    async with running(home, tmp_path) as (repository, sid, release):
+        await home.stop()
+        path = repository / ".relay" / "sessions" / sid / "fsm.json"
+        newer = json.dumps({**json.loads(path.read_bytes()), "version": 99})
+        path.write_text(newer)
 
-    await home.start()
+        await home.start()
 
-    async def said() -> bool:
-        events = await home.get("/api/events")
-        return any("version 99" in json.dumps(event["data"]) for event in events)
+        async def said() -> bool:
+            events = await home.get("/api/events")
+            return any("version 99" in json.dumps(event["data"]) for event in events)
 
-    await home.until("the newer version is named", said)
-    assert path.read_text() == newer
-    doctor = await home.cli("doctor", "--json", cwd=repository)
-    assert any(
-        check["check"] == "sessions" and check["status"] == "error" for check in json.loads(doctor.stdout)
-    )
-    release.touch()
-    await home.stop()
+        await home.until("the newer version is named", said)
+        assert path.read_text() == newer
+        doctor = await home.cli("doctor", "--json", cwd=repository)
+        assert any(
+            check["check"] == "sessions" and check["status"] == "error" for check in json.loads(doctor.stdout)
+        )
+        release.touch()
 
 
 async def test_a_torn_end_of_the_log_is_cut_off_and_said(home: Live, tmp_path: Path) -> None:
-    release = tmp_path / "release"
-    home.plays("one", MADE, waiting(release), LATER)
-    repository = home.repository()
-    await home.start()
-    sid = await home.run(repository, "scripted/one", allow="all")
-    await home.reach(sid, "RUNNING")
-    await home.kill()
-    log = repository / ".relay" / "audit.jsonl"
-    with log.open("ab") as file:
-        file.write(b'{"seq": 9999, "ts": "20')
+    async with running(home, tmp_path) as (repository, sid, release):
+        await home.kill()
+        log = repository / ".relay" / "audit.jsonl"
+        with log.open("ab") as file:
+            file.write(b'{"seq": 9999, "ts": "20')
 
-    await home.start()
-    release.touch()
+        await home.start()
+        release.touch()
 
-    assert (await over(home, sid))["fsmState"] == "COMPLETED"
-    verdict = await home.get("/api/audit/verify", session=sid)
-    assert verdict["ok"]
-    assert any("torn" in note or "cut" in note or "incomplete" in note for note in verdict["notes"])
-    await home.stop()
+        assert (await over(home, sid))["fsmState"] == "COMPLETED"
+        verdict = await home.get("/api/audit/verify", session=sid)
+        assert verdict["ok"]
+        assert any("torn" in note or "cut" in note or "incomplete" in note for note in verdict["notes"])
 
 
 async def test_a_lock_of_git_that_somebody_holds_is_waited_for(home: Live, tmp_path: Path) -> None:
