@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import click
 
+from relay.cli.agents_shown import count, short_id, show_agents, take_over
 from relay.cli.base import Group, say, settings
 from relay.cli.client import Client, find, is_named, segment
-from relay.cli.tables import instant, pairs, plural, print_json, show_table
+from relay.cli.tables import instant, pairs, plural, print_json
 from relay.core.quoting import clean, one_line
 from relay.errors import NoDaemonError
 
 DEFAULT_HOURS = 24
-_HEADINGS = ("STATUS", "AGENT", "ID", "GOAL", "TASKS", "FILES", "TOKENS", "LAST", "FOLDER")
 _TURNS = 6
 
 since_option = click.option(
@@ -65,9 +64,9 @@ def listed(hours: int, everything: bool, adopt: str, **how: Any) -> None:
     ID is an id, an unambiguous beginning of it, the path of a transcript, or "latest".
     """
     if adopt:
-        from relay.cli.adopt import adopt as take_over
+        from relay.cli.adopt import adopt as adopt_agent
 
-        click.get_current_context().exit(take_over(adopt, hours, **how))
+        click.get_current_context().exit(adopt_agent(adopt, hours, **how))
     unused = [name for name in ("start", "target", "pause", "dry_run", "verify", "detach") if how[name]]
     if unused:
         raise click.UsageError(f"--{unused[0].replace('_', '-')} goes with --adopt ID")
@@ -76,13 +75,13 @@ def listed(hours: int, everything: bool, adopt: str, **how: Any) -> None:
     if settings().as_json:
         print_json({**found, "agents": agents})
         return
-    show_table(_HEADINGS, map(_row, agents), empty=f"no agent was seen in the last {plural(hours, 'hour')}")
+    show_agents(agents, empty=f"no agent was seen in the last {plural(hours, 'hour')}")
     for problem in found["problems"]:
         click.echo(f"note: {one_line(str(problem))}", err=True)
     takeable = next((agent for agent in agents if agent["takeOver"]), None)
     if takeable:
-        say(f"\nlook at one: relay detect show {_short(takeable)}")
-        say(f"take it over: {takeable['takeOver'].replace(takeable['id'], _short(takeable))}")
+        say(f"\nlook at one: relay detect show {short_id(takeable)}")
+        say(f"take it over: {take_over(takeable)}")
 
 
 @detect.command("show")
@@ -117,34 +116,11 @@ def _ask(path: str, hours: int, wanted: str = "") -> Any:
         return client.get(path, sinceHours=str(hours))
 
 
-def _row(agent: Mapping[str, Any]) -> tuple[object, ...]:
-    done, left = agent["todosDone"], agent["todosLeft"]
-    name = agent["provider"] + (f"/{agent['account']}" if agent["account"] not in ("", "default") else "")
-    status = f"{agent['status']} ({agent['pid']})" if agent["pid"] else agent["status"]
-    return (
-        status,
-        name,
-        _short(agent),
-        one_line(agent["goal"] or agent["title"], 60),
-        f"{done}/{done + left}" if done + left else "",
-        agent["filesTouched"] or "",
-        _count(sum(agent["tokens"].values())),
-        _ago(agent["lastActivity"]),
-        _home(agent["folder"]) + (f" ({agent['branch']})" if agent["branch"] else ""),
-    )
-
-
-def _short(agent: Mapping[str, Any]) -> str:
-    """Enough of an id to name it: ids that begin with an instant differ behind it."""
-    name = str(agent["id"])
-    return name[:13] if len(name) > 20 else name
-
-
 def _facts(agent: Mapping[str, Any]) -> list[tuple[str, object]]:
     intel = agent["intel"]
     tokens = agent["tokens"]
     window = intel["contextWindow"]
-    context = f"{_count(intel['contextTokens'])}" + (f" of {_count(window)}" if window else "")
+    context = f"{count(intel['contextTokens'])}" + (f" of {count(window)}" if window else "")
     return [
         ("id", agent["id"]),
         ("agent", f"{agent['provider']} {agent['version']}".strip()),
@@ -190,25 +166,3 @@ def _lines(texts: list[Any], most: int = 12) -> str:
 def _ran(ran: Mapping[str, Any]) -> str:
     code = "" if ran["exitCode"] is None else f"  (exit code {ran['exitCode']})"
     return f"{ran['command']}{code}"
-
-
-def _count(number: int) -> str:
-    if number < 1_000:
-        return str(number or "")
-    return f"{number / 1_000:.1f}k" if number < 1_000_000 else f"{number / 1_000_000:.1f}M"
-
-
-def _ago(text: str | None) -> str:
-    if not text:
-        return ""
-    then = datetime.fromisoformat(text)
-    seconds = max(0.0, (datetime.now(then.tzinfo) - then).total_seconds())
-    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{seconds / size:.0f} {unit} ago"
-    return "just now"
-
-
-def _home(folder: str) -> str:
-    home = os.environ.get("HOME", "")
-    return f"~{folder[len(home) :]}" if home and folder.startswith(home + "/") else folder

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import shutil
+import sys
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
@@ -73,8 +74,12 @@ def show_table(headings: Sequence[str], rows: Iterable[Sequence[object]], *, emp
             click.echo(empty)
         return
     colour = use_colour()
-    width = shutil.get_terminal_size().columns if colour else 0
-    click.echo(table(headings, filled, width=width, colour=colour), color=colour)
+    click.echo(table(headings, filled, width=terminal_width(), colour=colour), color=colour)
+
+
+def terminal_width() -> int:
+    """Columns of the terminal on stdout; 0 where it is none, and nothing has to be cut."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
 
 
 def pairs(values: Iterable[tuple[str, object]]) -> str:
