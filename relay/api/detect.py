@@ -67,9 +67,15 @@ async def _begin(context: ApiContext, body: requests.AdoptRequest, found: Adopti
     settings, notes = await _settings(context, body, found)
     options = evolve(settings.options, adopted=found.adopted, carry=True)
     sid = new_session_id()
+    first, own = options.chain[0], found.adopted.target
+    resumes = found.adopted.resume and own is not None and own.provider == first.provider
+    if resumes:
+        notes.append(f"{first} resumes the session by its own id")
+    elif found.adopted.resume and own is not None:
+        notes.append(f"{first} reads the brief: only {own.provider} could resume the session by its own id")
     made = await context.facade.create(sid, found.folder, options, settings.policy, found.facts)
     told = [*notes, *made.get("notes", []), *settings.notes]
-    return {**made, "target": str(options.chain[0]), "notes": told}
+    return {**made, "target": str(first), "nativeResume": resumes, "notes": told}
 
 
 async def _settings(

@@ -113,18 +113,19 @@ def show(sid: str) -> None:
 @contract.command("verify")
 @click.argument("file", type=click.Path(exists=True, path_type=Path))
 def verify(file: Path) -> None:
-    """Check the signature of FILE: an envelope.json, the envelope.md beside it, or the folder of both.
+    """Check the signature of FILE: a contract's .json, the .md beside it, or a session's folder with both.
 
     Needs no daemon, but the signing key of the user who made the contract.
     """
     from relay.core.wire import to_wire
-    from relay.store.contracts import load_verified
+    from relay.store.contracts import STEM, load_verified
     from relay.store.keys import load_or_make_signing_key
     from relay.store.places import StatePlaces
 
-    if not file.is_dir() and file.name not in ("envelope.json", "envelope.md"):
+    if not file.is_dir() and file.suffix not in (".json", ".md"):
         raise ConfigError(
-            f"{file} is neither an envelope.json nor an envelope.md", hint="it has to have that name"
+            f"{file} is no contract",
+            hint="name an envelope.json, an envelope.md, or one of a pair in .relay/adopted",
         )
     key_file = StatePlaces.locate(os.environ).signing_key
     if not key_file.exists():
@@ -136,6 +137,7 @@ def verify(file: Path) -> None:
         folder,
         load_or_make_signing_key(key_file),
         session_id=folder.name if folder.name.startswith("s-") else None,
+        stem=STEM if file.is_dir() else file.stem,
     )
     facts = to_wire(found)
     if settings().as_json:

@@ -195,7 +195,9 @@ def _adopted(agent: DetectedAgent, order: AdoptOrder, still_runs: bool, folder: 
     if store.provider in provider_names():
         target = Target(provider=store.provider, account=agent.account or "default")
         why = ""
-        if still_runs:
+        if not intel.home:
+            why = "its transcript lies in no account's folder: the next agent reads the brief"
+        elif still_runs:
             why = "it still runs, so its session is not resumed natively: the next agent reads the brief"
         elif provider_named(store.provider).resume_files(intel.native_id, folder) is None:
             why = "its session cannot be resumed natively: the next agent reads the brief"

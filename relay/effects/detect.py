@@ -19,6 +19,7 @@ from relay.core.detect import AgentProcess, DetectedAgent, Told, combine, manage
 from relay.core.intel import Depth, SessionIntel
 from relay.core.lift import Lift
 from relay.effects.detect_cache import DetectCache, listed
+from relay.effects.detect_lone import read_lone, recognise
 from relay.effects.detect_worker import read_in_workers
 from relay.effects.processes import MARKER
 from relay.effects.store_files import DiskFiles
@@ -141,12 +142,35 @@ class Detector:
             NotFoundError: it is gone.
         """
         store = self._store(agent.intel.store)
+        if not agent.intel.home:
+            lift = read_lone(self._files, store.name, agent.intel.path, Depth.FULL)
+            if lift is None:
+                raise NotFoundError(f"session {agent.id} is no longer in {agent.intel.path}")
+            return lift
         for found in store.find(self._files, agent.intel.home, 0.0):
             if agent.intel.path in found.paths and found.native_id in ("", agent.intel.native_id):
                 lift = store.open(self._files, found, Depth.FULL).read()
                 if lift.native_id == agent.intel.native_id:
                     return lift
         raise NotFoundError(f"session {agent.id} is no longer in {agent.intel.home}")
+
+    def lone(self, path: str) -> DetectedAgent:
+        """The session of a transcript that lies in no store of this machine, as a copy does.
+
+        Args:
+            path: absolute.
+
+        Raises:
+            NotFoundError: no CLI's transcript.
+        """
+        intel = recognise(self._files, path)
+        if intel is None:
+            raise NotFoundError(
+                f"{path} is no transcript that can be read by itself",
+                hint="those of Claude Code, Codex, Gemini CLI, Qwen Code and Copilot CLI can",
+            )
+        [agent] = combine([listed(intel)], (), self.told(), self._clock())
+        return agent
 
     def _store(self, name: str) -> SessionStore:
         return next((store for store in self._stores if store.name == name), None) or store_named(name)

@@ -60,19 +60,26 @@ class Discovery:
         return self.detector.scan(self._clock() - timedelta(hours=min(hours, LONGEST_HOURS)))
 
     def named(self, wanted: str, hours: int = DEFAULT_HOURS) -> DetectedAgent:
-        """The agent that is named, as `relay.core.detect.select` does; by an id, also an older one.
+        """The agent that is named, as `relay.core.detect.select` does; by an id, also an older one; by its
+        transcript, wherever that lies.
 
         Raises:
             NotFoundError, ConflictError: none fits, or more than one.
         """
         path = Path(wanted).expanduser()
-        name = str(path.absolute()) if path.suffix and path.exists() else wanted
+        is_file = bool(path.suffix) and path.is_file()
+        name = str(path.absolute()) if is_file else wanted
         try:
             return select(self.scan(hours).agents, name)
         except NotFoundError:
             if wanted == "latest":
                 raise
-        return select(self.detector.scan(self._clock() - _WIDER).agents, name)
+        try:
+            return select(self.detector.scan(self._clock() - _WIDER).agents, name)
+        except NotFoundError:
+            if not is_file:
+                raise
+        return self.detector.lone(name)
 
     def machine(self) -> Machine:
         """Where stores are looked for."""

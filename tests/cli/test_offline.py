@@ -206,7 +206,11 @@ def test_a_contract_is_verified_wherever_it_lies(folder: str, relay, state: Path
     assert "envelope" in bad.err
 
 
-def test_a_contract_of_another_name(relay, tmp_path: Path) -> None:
-    (tmp_path / "notes.md").write_text("x")
+def test_a_file_that_is_no_contract(relay, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("x")
 
-    assert relay("contract", "verify", str(tmp_path / "notes.md")).code == 2
+    refused = relay("contract", "verify", str(tmp_path / "notes.txt"))
+
+    assert refused.code == 2
+    assert "notes.txt is no contract" in refused.err
+    assert ".relay/adopted" in refused.err

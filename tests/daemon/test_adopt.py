@@ -1,0 +1,120 @@
+"""Work that other agents began, taken over: by the command line, beside a daemon and by one."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+import pytest
+import trio
+
+from tests.fakes.live import Live
+from tests.fakes.stores import place
+
+TASK = "Add a refund flow to the orders service"
+WRITTEN = {"write": {"path": "finished.txt", "content": "done\n"}}
+
+
+@pytest.fixture
+def shop(home: Live, tmp_path: Path) -> Path:
+    """A repository in which Codex has worked, and left something uncommitted."""
+    _, cwd = place("codex/plan", tmp_path)
+    (cwd / "README.md").write_text("# The shop\n")
+    home.git(cwd, "init", "-q", "-b", "main")
+    home.git(cwd, "add", "-A")
+    home.git(cwd, "commit", "-q", "-m", "Begin")
+    (cwd / "half.py").write_text("half = True\n")
+    home.plays("one", WRITTEN)
+    return cwd
+
+
+def error_of(ran: CompletedProcess[bytes]) -> str:
+    assert ran.returncode != 0
+    return ran.stderr.decode()
+
+
+async def adopted(home: Live, *words: str) -> dict[str, Any]:
+    ran = await home.cli("--json", "detect", "--adopt", *words)
+    assert ran.returncode == 0, ran.stderr
+    return dict(json.loads(ran.stdout))
+
+
+async def test_a_brief_is_written_and_its_contract_can_be_checked(home: Live, shop: Path) -> None:
+    await home.start()
+    answer = await adopted(home, "latest")
+    brief, contract = Path(answer["path"]), Path(answer["contractPath"])
+    assert {brief.parent, contract.parent} == {shop / ".relay" / "adopted"}
+    text = await trio.Path(brief).read_text()
+    assert TASK in text
+    for file in (brief, contract):
+        checked = await home.cli("contract", "verify", str(file))
+        assert checked.returncode == 0, checked.stderr
+        assert TASK in checked.stdout.decode()
+
+    await trio.Path(brief).write_text(text.replace("refund", "re-fund"))
+
+    assert "was changed" in error_of(await home.cli("contract", "verify", str(contract)))
+    assert home.git(shop, "status", "--porcelain") == "?? half.py\n"
+    await home.stop()
+
+
+async def test_the_next_agent_goes_on_from_what_was_left_uncommitted(home: Live, shop: Path) -> None:
+    await home.start()
+    answer = await adopted(home, "latest", "--target", "scripted/one", "--start", "--detach")
+    sid = answer["sessionId"]
+    await home.reach(sid, "COMPLETED")
+
+    branch = home.git(shop, "ls-tree", "-r", "--name-only", f"relay/{sid}").split()
+    assert {"README.md", "half.py", "finished.txt"} <= set(branch)
+    assert home.git(shop, "status", "--porcelain") == "?? half.py\n"
+    assert home.git(shop, "branch", "--show-current") == "main\n"
+    assert answer["nativeResume"] is False
+    assert (
+        "scripted/one reads the brief: only codex could resume the session by its own id" in answer["notes"]
+    )
+    await home.stop()
+
+
+async def test_a_dry_run_shows_the_brief_and_writes_nothing(home: Live, shop: Path) -> None:
+    await home.start()
+    shown = await home.cli("detect", "--adopt", "latest", "--dry-run")
+
+    assert shown.returncode == 0, shown.stderr
+    assert TASK in shown.stdout.decode()
+    assert not (shop / ".relay" / "adopted").exists()
+    await home.stop()
+
+
+async def test_a_transcript_that_lies_in_no_account_is_adopted_by_its_path(
+    home: Live, shop: Path, tmp_path: Path
+) -> None:
+    [transcript] = (tmp_path / "home" / ".codex").rglob("rollout-*.jsonl")
+    copy = tmp_path / "from a colleague.jsonl"
+    shutil.move(transcript, copy)
+    await home.start()
+
+    answer = await adopted(home, str(copy))
+
+    assert (answer["provider"], answer["goal"], answer["folder"]) == ("codex", TASK, str(shop))
+    assert answer["nativeResume"] is False
+    assert any("no account's folder" in note for note in answer["notes"])
+    notes = tmp_path / "notes.txt"
+    notes.write_text("not a transcript\n")
+    assert "is no transcript" in error_of(await home.cli("detect", "--adopt", str(notes)))
+    await home.stop()
+
+
+async def test_what_cannot_be_taken_over_is_said_with_the_mend(home: Live, shop: Path) -> None:
+    await home.start()
+    assert "no agent session 'ffff'" in error_of(await home.cli("detect", "--adopt", "ffff"))
+    assert "known: " in error_of(await home.cli("detect", "--adopt", "latest", "--target", "nobody"))
+    shutil.move(shop, shop.with_name("elsewhere"))
+
+    gone = error_of(await home.cli("detect", "--adopt", "latest"))
+
+    assert str(shop) in gone
+    assert "put it back" in gone
+    await home.stop()
