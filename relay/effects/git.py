@@ -107,6 +107,7 @@ class Git:
         config: overrides for this repository, on top of the general ones.
         notes: what was switched off and why, for the user.
         index_file: an index of our own, instead of the folder's.
+        objects: a folder that new objects go to, instead of the repository's.
         exact: the folder itself must be the repository's root; git does not look further up.
         lock_waits: see LOCK_WAITS.
     """
@@ -115,6 +116,7 @@ class Git:
     config: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
     index_file: Path | None = None
+    objects: Path | None = None
     exact: bool = True
     lock_waits: tuple[float, ...] = LOCK_WAITS
 
@@ -135,6 +137,7 @@ class Git:
         accept: Container[int] = (0,),
         writes: bool = False,
         timeout: float = 120.0,
+        most: int | None = None,
     ) -> Output:
         """Run `git args`.
 
@@ -145,6 +148,7 @@ class Git:
             accept: exit statuses that are answers rather than failures.
             writes: git may take optional locks (it never does for a read).
             timeout: seconds until git is ended.
+            most: bytes of output that are kept; the rest is dropped. None for all.
 
         Raises:
             MissingBinaryError: there is no git.
@@ -156,7 +160,7 @@ class Git:
         full_env = self._environment(env or {}, config, writes)
         waits = iter(self.lock_waits)
         while True:
-            code, out, err = await _call(argv, self.cwd, full_env, stdin, timeout)
+            code, out, err = await _call(argv, self.cwd, full_env, stdin, timeout, most)
             output = Output(out=out, err=err.decode("utf-8", "replace"), code=code)
             if code in accept:
                 return output
@@ -210,6 +214,8 @@ class Git:
             env["GIT_CEILING_DIRECTORIES"] = os.path.realpath(self.cwd.parent)
         if self.index_file is not None:
             env["GIT_INDEX_FILE"] = str(self.index_file)
+        if self.objects is not None:
+            env["GIT_OBJECT_DIRECTORY"] = str(self.objects)
         # Not `-c`: a filter's name may hold "=", which `-c` would cut at.
         settings = (*_OVERRIDES, *self.config, *config)
         env["GIT_CONFIG_COUNT"] = str(len(settings))
@@ -326,11 +332,11 @@ def _absolute_path() -> str:
 
 
 async def _call(
-    argv: list[str], cwd: Path, env: Mapping[str, str], stdin: bytes, timeout: float
+    argv: list[str], cwd: Path, env: Mapping[str, str], stdin: bytes, timeout: float, most: int | None
 ) -> tuple[int, bytes, bytes]:
     try:
         with trio.fail_after(timeout):
-            return await _communicate(argv, cwd, env, stdin)
+            return await _communicate(argv, cwd, env, stdin, most)
     except trio.TooSlowError:
         raise TimedOutError(
             f"git {argv[1]} in {cwd} did not end within {timeout:g} s and was stopped",
@@ -343,7 +349,7 @@ async def _call(
 
 
 async def _communicate(
-    argv: list[str], cwd: Path, env: Mapping[str, str], stdin: bytes
+    argv: list[str], cwd: Path, env: Mapping[str, str], stdin: bytes, most: int | None
 ) -> tuple[int, bytes, bytes]:
     """Run a child to its end; when this ends any other way, the child's whole group is ended first."""
     process = await trio.lowlevel.open_process(
@@ -362,8 +368,8 @@ async def _communicate(
         async with trio.open_nursery() as nursery:
             if process.stdin is not None:
                 nursery.start_soon(_feed, process.stdin, stdin)
-            nursery.start_soon(_drain, process.stdout, out)
-            nursery.start_soon(_drain, process.stderr, err)
+            nursery.start_soon(_drain, process.stdout, out, most)
+            nursery.start_soon(_drain, process.stderr, err, None)
             await process.wait()
         finished = True
     finally:
@@ -382,9 +388,9 @@ async def _feed(stream: trio.abc.SendStream, data: bytes) -> None:
             await stream.send_all(data)
 
 
-async def _drain(stream: trio.abc.ReceiveStream, into: bytearray) -> None:
+async def _drain(stream: trio.abc.ReceiveStream, into: bytearray, most: int | None) -> None:
     async for chunk in stream:
-        into += chunk
+        into += chunk if most is None else chunk[: most - len(into)]
 
 
 async def _end(process: trio.Process) -> None:

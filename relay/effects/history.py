@@ -1,30 +1,29 @@
-"""Reads of a repository's history by libgit2, in threads: differences, patches, a session's commits.
+"""Reads of a repository's history: differences, patches, a session's commits.
 
-Called by the API. Nothing is written and no program that the repository names is run.
+Called by the API. Done by libgit2, in threads, and by git itself where libgit2 can't (`history_git`).
+Nothing is changed and no program that the repository names is run.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta, timezone
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 import pygit2
 import trio
-from attrs import field, frozen
 
+from relay.effects import history_git
+from relay.effects.difference import LARGE, PATCH_LIMIT, Commit, Diff
 from relay.effects.gitnames import check_sha, check_sid, path_text, session_branch, session_ref
 from relay.effects.snapshot import FileChange, stat_line
-from relay.errors import GitError, NotFoundError
+from relay.errors import NotFoundError
 
 T = TypeVar("T")
 
-PATCH_LIMIT = 2 << 20
-"""Bytes of patch text that an answer holds at most."""
-
-_LARGE = 8 << 20
 _LETTERS = {
     pygit2.enums.DeltaStatus.ADDED: "A",
     pygit2.enums.DeltaStatus.UNTRACKED: "A",
@@ -32,48 +31,6 @@ _LETTERS = {
     pygit2.enums.DeltaStatus.RENAMED: "R",
     pygit2.enums.DeltaStatus.TYPECHANGE: "T",
 }
-
-
-@frozen(kw_only=True)
-class Diff:
-    """A difference.
-
-    Args:
-        base: the commit it starts from.
-        tip: the commit it leads to; "" when it leads to the files as they lie.
-        stat: one line, as git words it.
-        files: what changed.
-        patch: the text, not longer than asked for.
-        cut: the patch was longer, or files above 8 MiB are not in it.
-    """
-
-    base: str
-    tip: str
-    stat: str
-    files: tuple[FileChange, ...]
-    patch: str
-    cut: bool = False
-
-
-@frozen(kw_only=True)
-class Commit:
-    """A commit of a session.
-
-    Args:
-        sha: its id.
-        parents: the ids of its parents.
-        author: the author's name.
-        at: when it was made (aware).
-        subject: the first line of its message.
-        refs: the session's refs that name it: a snapshot's number, "base", "carried".
-    """
-
-    sha: str
-    parents: tuple[str, ...]
-    author: str
-    at: datetime
-    subject: str
-    refs: tuple[str, ...] = field(default=())
 
 
 async def diff(root: Path, base: str, tip: str, *, limit: int = PATCH_LIMIT) -> Diff:
@@ -86,11 +43,15 @@ async def diff(root: Path, base: str, tip: str, *, limit: int = PATCH_LIMIT) -> 
     Raises:
         BadNameError: an id has not the shape of one.
         NotFoundError: there is no such commit.
-        GitError: the repository cannot be read.
+        NoRepositoryError, GitError: the repository cannot be read.
     """
     check_sha(base)
     check_sha(tip)
-    return await _read(root, lambda repo: _diff(_find(repo, base), _find(repo, tip), limit))
+    return await _read(
+        root,
+        lambda repo: _diff(_find(repo, base), _find(repo, tip), limit),
+        partial(history_git.diff, root, base, tip, limit),
+    )
 
 
 async def commit_diff(root: Path, sha: str, *, limit: int = PATCH_LIMIT) -> Diff:
@@ -105,7 +66,7 @@ async def commit_diff(root: Path, sha: str, *, limit: int = PATCH_LIMIT) -> Diff
         commit = _find(repo, sha)
         return _diff(commit.parents[0] if commit.parents else None, commit, limit)
 
-    return await _read(root, read)
+    return await _read(root, read, partial(history_git.commit_diff, root, sha, limit))
 
 
 async def session_diff(root: Path, sid: str, base: str, worktree: Path, *, limit: int = PATCH_LIMIT) -> Diff:
@@ -118,8 +79,16 @@ async def session_diff(root: Path, sid: str, base: str, worktree: Path, *, limit
     check_sha(base)
     check_sid(sid)
     if await trio.Path(worktree / ".git").exists():
-        return await _read(worktree, lambda repo: _worktree_diff(repo, _find(repo, base), limit))
-    return await _read(root, lambda repo: _diff(_find(repo, base), _tip(repo, sid), limit))
+        return await _read(
+            worktree,
+            lambda repo: _worktree_diff(repo, _find(repo, base), limit),
+            partial(history_git.worktree_diff, worktree, base, limit),
+        )
+    return await _read(
+        root,
+        lambda repo: _diff(_find(repo, base), _tip(repo, sid), limit),
+        partial(history_git.branch_diff, root, sid, base, limit),
+    )
 
 
 async def diff_uncommitted(root: Path) -> Diff:
@@ -128,7 +97,11 @@ async def diff_uncommitted(root: Path) -> Diff:
     Raises:
         GitError: as `diff`.
     """
-    return await _read(root, lambda repo: _worktree_diff(repo, repo.head.peel(pygit2.Commit), 0))
+    return await _read(
+        root,
+        lambda repo: _worktree_diff(repo, repo.head.peel(pygit2.Commit), 0),
+        partial(history_git.worktree_diff, root, "HEAD", 0),
+    )
 
 
 async def session_commits(root: Path, sid: str, base: str, *, limit: int = 1000) -> tuple[Commit, ...]:
@@ -139,20 +112,26 @@ async def session_commits(root: Path, sid: str, base: str, *, limit: int = 1000)
     """
     check_sha(base)
     check_sid(sid)
-    return await _read(root, lambda repo: _commits(repo, sid, _find(repo, base), limit))
+    return await _read(
+        root,
+        lambda repo: _commits(repo, sid, _find(repo, base), limit),
+        partial(history_git.commits, root, sid, base, limit),
+    )
 
 
-async def _read(root: Path, read: Callable[[pygit2.Repository], T]) -> T:
-    def work() -> T:
+async def _read(
+    root: Path, read: Callable[[pygit2.Repository], T], otherwise: Callable[[], Awaitable[T]]
+) -> T:
+    """What `read` finds by libgit2, or `otherwise` by git when libgit2 can't read the repository."""
+
+    def work() -> tuple[T] | None:
         try:
-            return read(pygit2.Repository(str(root)))
-        except pygit2.GitError as error:
-            raise GitError(
-                f"the repository at {root} cannot be read: {error}",
-                hint=f"Run `git -C {root} status` and mend what it names.",
-            ) from error
+            return (read(pygit2.Repository(str(root))),)
+        except pygit2.GitError:
+            return None
 
-    return await trio.to_thread.run_sync(work)
+    found = await trio.to_thread.run_sync(work)
+    return found[0] if found else await otherwise()
 
 
 def _find(repo: pygit2.Repository, sha: str) -> pygit2.Commit:
@@ -198,7 +177,7 @@ def _describe(found: pygit2.Diff, base: str, tip: str, limit: int) -> Diff:
             continue
         letter = _LETTERS.get(delta.status, "M")
         old = path_text(delta.old_file.raw_path) if letter == "R" else ""
-        large = max(delta.new_file.size, delta.old_file.size) > _LARGE
+        large = max(delta.new_file.size, delta.old_file.size) > LARGE
         patch = None if large else found[number]
         if patch is None:
             files.append(FileChange(path=path_text(path), status=letter, binary=True, old_path=old))

@@ -1,6 +1,6 @@
 """Merging a session's branch into the branch that is checked out in the user's checkout.
 
-Called by `relay merge`. The merge is computed apart (libgit2, which runs no merge driver); the checkout is
+Called by `relay merge`. The merge is computed apart (`merge_trees`, no merge driver runs); the checkout is
 touched only when the whole of it can be put in place. What is uncommitted there is never overwritten,
 except where the very same content is in the merge, or was carried into the session when it began: then
 it is part of the history afterwards, and nothing is lost.
@@ -12,12 +12,12 @@ import os
 import stat
 from pathlib import Path
 
-import pygit2
 import trio
 from attrs import frozen
 
 from relay.effects.git import Git, mutex, open_git
 from relay.effects.gitnames import names, path_text, session_branch
+from relay.effects.merge_trees import merged_tree
 from relay.effects.repository import Repository, session_refs, under_way, update_refs
 from relay.effects.staging import RELAY, commit_tree, index_lock, private_index, replace_index
 from relay.errors import ConflictError, GitError, NotFoundError
@@ -78,7 +78,7 @@ async def merge(repo: Repository, sid: str) -> MergeDone:
         if fast:
             tree = await git.text("rev-parse", f"{theirs}^{{tree}}")
         else:
-            tree = await trio.to_thread.run_sync(_merge_trees, repo.root, ours, theirs, source)
+            tree = await merged_tree(git, ours, theirs, source)
         changed = await _differences(git, ours, tree)
         if fast:
             commit = theirs
@@ -121,25 +121,6 @@ async def _target(git: Git, repo: Repository) -> tuple[str, str]:
 
 async def _contains(git: Git, commit: str, part: str) -> bool:
     return (await git.run("merge-base", "--is-ancestor", part, commit, accept=(0, 1))).code == 0
-
-
-def _merge_trees(root: Path, ours: str, theirs: str, source: str) -> str:
-    """The tree of both, written to the repository."""
-    try:
-        repository = pygit2.Repository(str(root))
-        index = repository.merge_commits(pygit2.Oid(hex=ours), pygit2.Oid(hex=theirs))
-        if index.conflicts is not None:
-            sides = (side for conflict in index.conflicts for side in conflict if side is not None)
-            paths = tuple(dict.fromkeys(path_text(os.fsencode(side.path)) for side in sides))
-            raise ConflictError(
-                f"{source} and the checked-out branch changed the same lines: {names(paths)}",
-                hint=f"Nothing was changed. Merge by hand: git merge {source}",
-            )
-        return str(index.write_tree(repository))
-    except pygit2.GitError as error:
-        raise GitError(
-            f"the merge could not be computed: {error}", hint=f"Merge by hand: git merge {source}"
-        ) from error
 
 
 async def _differences(git: Git, ours: str, tree: str) -> dict[bytes, tuple[_Entry, _Entry]]:
@@ -194,7 +175,7 @@ async def _settle(
         )
     if not settled:
         return ours
-    info = b"".join(_index_line(path, entry) for path, entry in settled.items())
+    info = b"".join(_index_line(path, entry, len(ours)) for path, entry in settled.items())
     on_index = git.with_index(index)
     await on_index.run("update-index", "-z", "--replace", "--index-info", stdin=info)
     await on_index.run("update-index", "-q", "--refresh", accept=(0, 1))
@@ -337,6 +318,6 @@ def _entry(mode: str, oid: str) -> _Entry:
     return _ABSENT if mode == "000000" else (mode, oid)
 
 
-def _index_line(path: bytes, entry: _Entry) -> bytes:
-    mode, oid = entry if entry != _ABSENT else ("0", "0" * 40)
+def _index_line(path: bytes, entry: _Entry, id_length: int) -> bytes:
+    mode, oid = entry if entry != _ABSENT else ("0", "0" * id_length)
     return f"{mode} {oid}\t".encode() + path + b"\0"

@@ -9,9 +9,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import pygit2
-import trio
-
 from relay.effects.git import Git, open_git
 from relay.effects.gitnames import path_text
 from relay.errors import DiskFullError, RelayError
@@ -36,7 +33,7 @@ async def fill_submodules(source: Path, target: Path, notes: list[str], depth: i
             continue
         try:
             url = await _fill(git, origin, path, name)
-            if await trio.to_thread.run_sync(_is_dirty, origin):
+            if await _is_dirty(await open_git(origin)):
                 notes.append(f"Uncommitted changes inside of the submodule {shown} were not carried.")
             if depth < _DEEPEST:
                 await fill_submodules(origin, target / path, notes, depth + 1)
@@ -49,15 +46,23 @@ async def fill_submodules(source: Path, target: Path, notes: list[str], depth: i
             notes.append(f"The submodule {shown} could not be filled: {last}")
 
 
-async def lonely_submodules(source: Path, target: Path) -> tuple[str, ...]:
-    """Submodules of `target` with changes, or at a commit, that `source` does not hold.
-
-    Read by libgit2, which runs no program that a submodule's configuration names.
-    """
-    if not _has_modules(target):
-        return ()
-    found = await _submodules(await open_git(target))
-    return await trio.to_thread.run_sync(_lonely, source, target, [path for path, _ in found])
+async def lonely_submodules(source: Path, target: Path, depth: int = 0) -> tuple[str, ...]:
+    """Submodules of `target`, at any depth, with changes or at a commit that `source` does not hold."""
+    lonely: list[str] = []
+    for path, _ in await _submodules(await open_git(target)) if _has_modules(target) else ():
+        if not _has_git(target / path):
+            continue
+        shown = path_text(os.fsencode(path))
+        try:
+            too_deep = depth == _DEEPEST and _has_modules(target / path)
+            if too_deep or await _is_lonely(source / path, target / path):
+                lonely.append(shown)
+            else:
+                inside = await lonely_submodules(source / path, target / path, depth + 1)
+                lonely += [f"{shown}/{each}" for each in inside]
+        except RelayError:
+            lonely.append(shown)
+    return tuple(lonely)
 
 
 async def _submodules(git: Git) -> list[tuple[str, str]]:
@@ -110,36 +115,18 @@ async def _fill(git: Git, origin: Path, path: str, name: str) -> str:
     return url
 
 
-def _lonely(source: Path, target: Path, paths: list[str]) -> tuple[str, ...]:
-    lonely: list[str] = []
-    for path in paths:
-        if not _has_git(target / path):
-            continue
-        try:
-            here = pygit2.Repository(str(target / path))
-            if here.head_is_unborn:
-                continue
-            known = (
-                _has_git(source / path)
-                and pygit2.Repository(str(source / path)).get(here.head.target) is not None
-            )
-            if not known or _changed(here):
-                lonely.append(path_text(os.fsencode(path)))
-        except (pygit2.GitError, KeyError, ValueError):
-            lonely.append(path_text(os.fsencode(path)))
-    return tuple(lonely)
-
-
-def _is_dirty(path: Path) -> bool:
-    try:
-        return _changed(pygit2.Repository(str(path)))
-    except (pygit2.GitError, KeyError, ValueError):
+async def _is_lonely(source: Path, target: Path) -> bool:
+    here = await open_git(target)
+    head = await here.commit_id("HEAD")
+    if head is not None and not (_has_git(source) and await (await open_git(source)).commit_id(head) == head):
         return True
+    return await _is_dirty(here)
 
 
-def _changed(repository: pygit2.Repository) -> bool:
-    clean = pygit2.enums.FileStatus.CURRENT | pygit2.enums.FileStatus.IGNORED
-    return any(flags & ~clean for flags in repository.status().values())
+async def _is_dirty(git: Git) -> bool:
+    """Something is in no commit; submodules inside are not looked into."""
+    flags = ("--porcelain", "-z", "--no-renames", "--untracked-files=normal", "--ignore-submodules=dirty")
+    return bool((await git.run("status", *flags)).out)
 
 
 def _has_git(path: Path) -> bool:

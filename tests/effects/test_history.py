@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pygit2
 import pytest
 
 from relay.core.wire import to_wire
@@ -14,13 +15,20 @@ from relay.effects.repository import inspect
 from relay.effects.rewind import rewind
 from relay.effects.snapshot import FileChange, take
 from relay.effects.worktree import create, discard
-from relay.errors import GitError, NotFoundError
+from relay.errors import NoRepositoryError, NotFoundError
 from tests.fakes.repos import commit_all, fingerprint, git, isolate, make_repo, write
 
 
-@pytest.fixture(autouse=True)
-def _isolated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.fixture(autouse=True, params=["libgit2", "git"])
+def _isolated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """By each of the two that can read; git alone reads what libgit2 can't open."""
     isolate(monkeypatch, tmp_path / "home")
+    if request.param == "git":
+        monkeypatch.setattr(pygit2, "Repository", not_for_libgit2)
+
+
+def not_for_libgit2(path: str) -> None:
+    raise pygit2.GitError(f"{path}: unsupported extension name")
 
 
 @pytest.fixture
@@ -85,6 +93,23 @@ async def test_a_sessions_work_holds_what_is_not_committed_yet(root: Path, tree:
     assert "+new\n" in found.patch
 
 
+async def test_looking_at_a_sessions_work_leaves_nothing_and_large_files_are_only_named(
+    root: Path, tree: Path
+) -> None:
+    base = git(root, "rev-parse", "HEAD")
+    write(tree, {"a.txt": b"x" * (9 << 20), "new.bin": b"y" * (9 << 20), "b.txt": "open\n"})
+    before = sorted((root / ".git").rglob("*"))
+    found = await session_diff(root, "s1", base, tree)
+    assert [(f.path, f.status, f.binary) for f in found.files] == [
+        ("a.txt", "M", True),
+        ("b.txt", "M", False),
+        ("new.bin", "A", True),
+    ]
+    assert found.cut
+    assert len(found.patch) < 1000
+    assert sorted((root / ".git").rglob("*")) == before
+
+
 async def test_a_sessions_work_outlives_its_folder_and_its_branch(root: Path, tree: Path) -> None:
     base = git(root, "rev-parse", "HEAD")
     write(tree, {"a.txt": "work\n"})
@@ -133,7 +158,7 @@ async def test_what_is_not_there_is_said(root: Path, tmp_path: Path) -> None:
             await commit_diff(root, absent)
     with pytest.raises(NotFoundError, match="s9"):
         await session_commits(root, "s9", head)
-    with pytest.raises(GitError, match="cannot be read"):
+    with pytest.raises(NoRepositoryError, match="in no git repository"):
         await diff(tmp_path, head, head)
 
 

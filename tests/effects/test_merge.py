@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+import pygit2
 import pytest
 
 from relay.effects import merge as merge_module
@@ -92,7 +93,16 @@ async def test_without_a_name_of_the_user_the_merge_is_relays(root: Path) -> Non
     assert git(root, "log", "-1", "--format=%an") == "Relay"
 
 
-async def test_the_same_lines_on_both_sides_change_nothing(root: Path) -> None:
+def not_for_libgit2(path: str) -> None:
+    raise pygit2.GitError(f"{path}: unsupported extension name")
+
+
+@pytest.mark.parametrize("by", ["libgit2", "git"])
+async def test_the_same_lines_on_both_sides_change_nothing(
+    root: Path, by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if by == "git":
+        monkeypatch.setattr(pygit2, "Repository", not_for_libgit2)
     await work(root, {"a.txt": "agent\n", "b.txt": "agent\n"})
     write(root, {"a.txt": "user\n", "b.txt": "user\n"})
     commit_all(root, "user's own")
@@ -308,7 +318,12 @@ async def test_a_lock_of_somebody_else_is_named_and_kept(root: Path) -> None:
     assert (root / "a.txt").read_text() == "a\n"
 
 
-async def test_the_merge_driver_of_the_repository_is_not_run(root: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("by", ["libgit2", "git"])
+async def test_the_merge_driver_of_the_repository_is_not_run(
+    root: Path, tmp_path: Path, by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if by == "git":
+        monkeypatch.setattr(pygit2, "Repository", not_for_libgit2)
     write(root, {".gitattributes": "*.txt merge=evil\n", "long.txt": "1\n2\n3\n4\n5\n"})
     commit_all(root, "attributes")
     git(root, "config", "merge.evil.driver", f"touch {tmp_path}/canary")
