@@ -63,6 +63,15 @@ _OVERRIDES = (
 )
 """Overrides for every call. Command-scope configuration wins over the repository's and the user's."""
 
+_HOOKS = (
+    "post-checkout",
+    "post-index-change",
+    "post-rewrite",
+    "pre-auto-gc",
+    "reference-transaction",
+)
+"""Events that what Relay does would trigger. git 2.54 and newer take hooks from the configuration, too."""
+
 _LOCKED = re.compile(
     r"Unable to create '(?P<path>.+?\.lock)': File exists|could not lock config file (?P<c>\S+)"
 )
@@ -217,7 +226,8 @@ class Git:
         if self.objects is not None:
             env["GIT_OBJECT_DIRECTORY"] = str(self.objects)
         # Not `-c`: a filter's name may hold "=", which `-c` would cut at.
-        settings = (*_OVERRIDES, *self.config, *config)
+        no_hooks = ((f"hook.{event}.enabled", "false") for event in _HOOKS)
+        settings = (*_OVERRIDES, *no_hooks, *self.config, *config)
         env["GIT_CONFIG_COUNT"] = str(len(settings))
         for number, (key, value) in enumerate(settings):
             env[f"GIT_CONFIG_KEY_{number}"] = key
@@ -226,7 +236,8 @@ class Git:
 
 
 async def open_git(cwd: Path, *, exact: bool = True) -> Git:
-    """Git in `cwd`, with every filter switched off that the repository's own configuration defines.
+    """Git in `cwd`, with every filter switched off that the repository's own configuration defines, and with
+    every hook that any configuration does.
 
     Filters of the user's configuration run as they do for the user. LFS runs by its own fixed commands,
     whatever the repository says they are; it is switched off when git-lfs is missing or the repository's
@@ -241,10 +252,17 @@ async def open_git(cwd: Path, *, exact: bool = True) -> Git:
     """
     probe = Git(cwd=cwd, exact=exact)
     found = await probe.run(
-        "config", "--null", "--show-scope", "--includes", "--get-regexp", r"^(filter|lfs)\.", accept=(0, 1)
+        "config",
+        "--null",
+        "--show-scope",
+        "--includes",
+        "--get-regexp",
+        r"^(filter|lfs|hook)\.",
+        accept=(0, 1),
     )
     own: set[str] = set()
     known: set[str] = set()
+    hooks: set[str] = set()
     lfs_programs = False
     fields = found.out.decode("utf-8", "surrogateescape").split("\0")[:-1]
     for scope, entry in zip(fields[::2], fields[1::2], strict=True):
@@ -255,9 +273,11 @@ async def open_git(cwd: Path, *, exact: bool = True) -> Git:
             known.add(name)
             if local:
                 own.add(name)
+        elif key.startswith("hook."):
+            hooks.add(key[len("hook.") :].rpartition(".")[0])
         elif local and _LFS_COMMANDS.match(key):
             lfs_programs = True
-    config: list[tuple[str, str]] = []
+    config = [(f"hook.{name}.enabled", "false") for name in sorted(hooks - {"", *_HOOKS})]
     notes: list[str] = []
     for name in sorted(own - {"lfs", ""}):
         config += _filter(name, "", "", "", "false")

@@ -285,8 +285,12 @@ async def _add(git: Git, sid: str, path: Path, notes: list[str]) -> None:
     except OSError as error:
         raise store_error(error, f"make the folder {path.parent}") from error
     await _forget(git, path)
-    made = await git.run(
-        "worktree", "add", "--quiet", str(path), session_branch(sid), writes=True, timeout=600
+    await git.run("worktree", "add", "--quiet", "--no-checkout", str(path), session_branch(sid), writes=True)
+    # Not by `add`: what the configuration says may depend on the folder and on the branch (includeIf).
+    here = await open_git(path)
+    notes += [note for note in here.notes if note not in notes]
+    made = await here.run(
+        "reset", "--hard", "--quiet", "--no-recurse-submodules", "HEAD", "--", writes=True, timeout=600
     )
     if "required" in made.err and "filter" in made.err:
         notes.append(f"git could not filter some files: {made.err.strip()[-300:]}")

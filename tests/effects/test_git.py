@@ -330,3 +330,18 @@ def test_no_other_module_starts_git() -> None:
                 if isinstance(first, ast.Constant) and first.value == "git" and len(node.elts) > 1:
                     guilty.append(f"{path.name}:{node.lineno}")
     assert guilty == []
+
+
+async def test_hooks_that_any_configuration_names_are_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """git takes hooks from the configuration since 2.54, which core.hooksPath does not switch off."""
+    root = make_repo(tmp_path / "repo")
+    mine = tmp_path / "gitconfig"
+    mine.write_text('[hook "mine"]\n\tevent = post-checkout\n\tcommand = touch canary\n')
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(mine))
+    git(root, "config", "hook.a=b.event", "reference-transaction")
+    git(root, "config", "hook.a=b.command", "touch canary")
+    opened = await open_git(root)
+    for name in ("mine", "a=b", "post-checkout", "reference-transaction", "post-index-change"):
+        assert await opened.text("config", "--type=bool", "--get", f"hook.{name}.enabled") == "false", name

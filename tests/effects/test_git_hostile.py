@@ -23,7 +23,7 @@ def _isolated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 async def everything(root: Path, name: str) -> None:
     """Every function of the git modules, in the order of a session's life."""
-    files = {f"{name}.txt": "1\n", f"{name}.bin": "1\n", f"{name}.lfs": "1\n", f"{name}.inc": "1\n"}
+    files = {f"{name}.{kind}": "1\n" for kind in ("txt", "bin", "lfs", "inc", "linked", "branch")}
     write(root, files)
     repo = await inspect(root)
     path = root / ".relay/worktrees" / name

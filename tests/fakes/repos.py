@@ -114,13 +114,15 @@ def hostile(root: Path, canary: Path) -> None:
     hooks = root.parent / "hooks"
     hooks.mkdir()
     names = (
-        "post-checkout pre-commit commit-msg post-commit pre-merge-commit post-merge reference-transaction "
-        "post-index-change prepare-commit-msg pre-auto-gc fsmonitor-watchman post-rewrite"
+        "applypatch-msg pre-applypatch post-applypatch pre-commit pre-merge-commit prepare-commit-msg "
+        "commit-msg post-commit pre-rebase post-checkout post-merge pre-push pre-receive update proc-receive "
+        "post-receive post-update reference-transaction push-to-checkout pre-auto-gc post-rewrite "
+        "sendemail-validate fsmonitor-watchman post-index-change"
     )
     for name in names.split():
         for folder in (hooks, root / ".git" / "hooks"):
             folder.mkdir(exist_ok=True)
-            (folder / name).write_text(f"#!/bin/sh\necho hook {name} >> {canary}\nexit 1\n")
+            (folder / name).write_text(f"#!/bin/sh\necho hook {name} >> {canary}\n")
             (folder / name).chmod(0o755)
     program = str(script)
     settings = {
@@ -150,6 +152,18 @@ def hostile(root: Path, canary: Path) -> None:
         "merge.tool": "evil",
         "mergetool.evil.cmd": program,
         "credential.helper": f"!{program}",
+        "credential.https://example.org.helper": f"!{program}",
+        "core.attributesFile": str(root.parent / "attributes"),
+        "diff.evil.cachetextconv": "true",
+        "interactive.diffFilter": program,
+        "merge.default": "evil",
+        "merge.evil.recursive": "evil",
+        "receive.procReceiveRefs": "refs",
+        "submodule.lib.update": f"!{program}",
+        "hook.evil.command": program,
+        "web.browser": "evil",
+        "browser.evil.cmd": program,
+        "tar.evil.command": program,
         "gpg.program": program,
         "gpg.ssh.program": program,
         "commit.gpgSign": "true",
@@ -171,14 +185,23 @@ def hostile(root: Path, canary: Path) -> None:
     }
     for key, value in settings.items():
         git(root, "config", "--local", key, value)
-    included = root / ".git" / "more"
-    included.write_text(f'[filter "inc"]\n\tclean = {program}\n\tsmudge = {program}\n')
-    git(root, "config", "--local", "include.path", "more")
+    for event in ("post-checkout", "reference-transaction", "post-index-change"):
+        git(root, "config", "--local", "--add", "hook.evil.event", event)
+    (root.parent / "attributes").write_text("* filter=evil diff=evil merge=evil\n")
+    conditions = {
+        "inc": "include.path",
+        "linked": "includeIf.gitdir:**/worktrees/**.path",
+        "branch": "includeIf.onbranch:relay/**.path",
+    }
+    for name, condition in conditions.items():
+        included = root / ".git" / f"more-{name}"
+        included.write_text(f'[filter "{name}"]\n\tclean = {program}\n\tsmudge = {program}\n\trequired\n')
+        git(root, "config", "--local", condition, str(included))
     write(
         root,
         {
             ".gitattributes": "*.txt filter=evil diff=evil merge=evil\n*.bin filter=proc=ess\n"
-            "*.lfs filter=lfs\n*.inc filter=inc\n"
+            "*.lfs filter=lfs\n*.inc filter=inc\n*.linked filter=linked\n*.branch filter=branch\n"
         },
     )
 
