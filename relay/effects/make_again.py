@@ -17,7 +17,7 @@ async def make_again(record: SessionRecord) -> tuple[str, ...]:
         ConflictError, GitError: it can't be made.
     """
     tree = Path(record.worktree)
-    if not record.branch or await trio.Path(tree).exists():
+    if not record.branch or (await trio.Path(tree).exists() and not worktree.half_made(tree)):
         return ()
     repo = await repository.inspect(Path(record.repository))
     await worktree.create(repo, record.sid, tree, carry=False)

@@ -198,7 +198,7 @@ async def discard(repo: Repository, sid: str, path: Path, *, force: bool = False
         git = await open_git(repo.root)
         refs = await session_refs(git, sid)
         tip = refs.get("branch")
-        if _exists(path) and await _is_worktree(path, repo.common_dir):
+        if _exists(path) and not half_made(path) and await _is_worktree(path, repo.common_dir):
             lonely = await lonely_submodules(repo.root, path)
             if lonely and not force:
                 raise _lonely(lonely)
@@ -285,8 +285,10 @@ async def _add(git: Git, sid: str, path: Path, notes: list[str]) -> None:
     except OSError as error:
         raise store_error(error, f"make the folder {path.parent}") from error
     await _forget(git, path)
-    await git.run("worktree", "add", "--quiet", "--no-checkout", str(path), session_branch(sid), writes=True)
-    # Not by `add`: what the configuration says may depend on the folder and on the branch (includeIf).
+    # Files in a second step: what the configuration says may depend on folder and branch (includeIf). The
+    # lock tells, after a crash in between, that it is `half_made`.
+    flags = ("--quiet", "--no-checkout", "--lock")
+    await git.run("worktree", "add", *flags, str(path), session_branch(sid), writes=True)
     here = await open_git(path)
     notes += [note for note in here.notes if note not in notes]
     made = await here.run(
@@ -294,12 +296,25 @@ async def _add(git: Git, sid: str, path: Path, notes: list[str]) -> None:
     )
     if "required" in made.err and "filter" in made.err:
         notes.append(f"git could not filter some files: {made.err.strip()[-300:]}")
+    await git.run("worktree", "unlock", str(path), writes=True)
+
+
+def half_made(path: Path) -> bool:
+    """The folder is a worktree whose making was cut off: files are missing, and no agent has been in it."""
+    try:
+        git_dir = path / (path / ".git").read_text().removeprefix("gitdir:").strip()
+        reason = (git_dir / "locked").read_bytes()
+    except (OSError, UnicodeDecodeError):
+        return False
+    return reason.startswith((b"added with --lock", b"initializing"))
 
 
 async def _made_before(
     git: Git, repo: Repository, sid: str, path: Path, refs: dict[str, str]
 ) -> WorktreeMade:
     notes = list(git.notes)
+    if half_made(path):
+        await _remove_folder(git, path)
     if not (_exists(path) and await _is_worktree(path, repo.common_dir)):
         _check_target(path)
         await _add(git, sid, path, notes)

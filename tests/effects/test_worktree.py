@@ -11,10 +11,12 @@ import pytest
 import trio
 
 from relay.effects import worktree
+from relay.effects.make_again import make_again
 from relay.effects.repository import Repository, inspect
 from relay.effects.snapshot import take
 from relay.effects.worktree import WorktreeMade, create, discard, remove
 from relay.errors import ConflictError, GitError
+from tests.fakes import api
 from tests.fakes.repos import (
     commit_all,
     fingerprint,
@@ -354,7 +356,7 @@ async def test_worktrees_of_the_user_on_a_disk_that_is_not_there_are_not_forgott
     assert ".relay" not in listed
 
 
-STEPS = ("worktree", "update-ref", "commit-tree", "write-tree", "update-index", "status")
+STEPS = ("worktree", "reset", "update-ref", "commit-tree", "write-tree", "update-index", "status")
 
 
 class Died(BaseException):
@@ -408,6 +410,35 @@ async def test_after_a_failure_at_any_step_it_can_be_made(
         "base",
         "carried",
     ]
+
+
+@pytest.mark.parametrize("step", ["reset", "unlock"])
+async def test_a_crash_while_it_is_made_again_loses_no_file(
+    root: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """A folder without its files must not be taken for the work of an agent that deleted them."""
+    _, first = await made(root)
+    write(first.path, {"work.txt": "work\n"})
+    taken = await take(first.path, "s1", 1, "snap")
+    shutil.rmtree(first.path)
+    with monkeypatch.context() as patch:
+        real = worktree.Git.run
+
+        async def run(self: worktree.Git, *args: str, **options: object) -> object:
+            if step in args:
+                raise Died
+            return await real(self, *args, **options)  # type: ignore[arg-type]
+
+        patch.setattr(worktree.Git, "run", run)
+        with pytest.raises(Died):
+            await made(root)
+    assert worktree.half_made(first.path)
+    record = api.record("s1", root)
+    assert "made again" in str(await make_again(record))
+    assert not worktree.half_made(first.path)
+    again = await take(first.path, "s1", 2, "snap")
+    assert (again.commit, again.made) == (taken.commit, False)
+    assert await make_again(record) == ()
 
 
 async def test_a_cancelled_making_leaves_nothing(root: Path) -> None:
