@@ -9,12 +9,12 @@ import os
 import sqlite3
 import stat
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from relay.core.framing import LINE_LIMIT
-from relay.providers.store_protocol import FileEntry, StoreLine
+from relay.providers.store_protocol import FileEntry, StoreBlock, StoreLine
 
 CHUNK = 1024 * 1024
 DATABASE_LIMIT = 4 * 1024**3
@@ -82,13 +82,17 @@ class DiskFiles:
 
     def lines(self, path: str, start: int = 0) -> Iterator[StoreLine]:
         """See `StoreFiles`."""
+        return _lines(self.blocks(path, start))
+
+    def blocks(self, path: str, start: int = 0) -> Iterator[StoreBlock]:
+        """See `StoreFiles`."""
         descriptor = _open(path)
         if descriptor is None:
             return
         with open(descriptor, "rb", buffering=0) as file:  # noqa: PTH123
             try:
                 file.seek(start)
-                yield from _lines(file.read, start)
+                yield from _blocks(file.read, start)
             except OSError:
                 return
 
@@ -147,34 +151,41 @@ def _open(path: str) -> int | None:
     return descriptor
 
 
-def _lines(read: Callable[[int], bytes | None], start: int) -> Iterator[StoreLine]:
+def _blocks(read: Callable[[int], bytes | None], start: int) -> Iterator[StoreBlock]:
     at = start
     held: list[bytes] = []
     size = 0
     while chunk := read(CHUNK):
-        head, newline, rest = chunk.partition(b"\n")
-        if not newline:
+        last = chunk.rfind(b"\n")
+        if last < 0:
             size += len(chunk)
             held = [*held, chunk] if size <= LINE_LIMIT else []
             continue
-        size += len(head)
-        at += size + 1
-        yield _whole(b"".join([*held, head]) if held else head, at, size)
-        pieces = rest.split(b"\n")
-        rest = pieces.pop()
-        for piece in pieces:
-            at += len(piece) + 1
-            yield _whole(piece, at, len(piece))
+        first = chunk.find(b"\n") if size else 0
+        if size + first > LINE_LIMIT:
+            at += size + first + 1
+            yield StoreBlock(b"", at, cut=True)
+            held, size = [], 0
+            chunk, last = chunk[first + 1 :], last - first - 1
+        if last >= 0:
+            at += size + last + 1
+            yield StoreBlock(b"".join([*held, chunk[:last]]) if held else chunk[:last], at)
+        rest = chunk[last + 1 :]
         held, size = ([rest], len(rest)) if rest else ([], 0)
     if size:
         cut = size > LINE_LIMIT
-        yield StoreLine(b"" if cut else b"".join(held), at + size, cut=cut, ended=False)
+        yield StoreBlock(b"" if cut else b"".join(held), at + size, cut=cut, ended=False)
 
 
-def _whole(data: bytes, end: int, size: int) -> StoreLine:
-    if size > LINE_LIMIT:
-        return StoreLine(b"", end, cut=True)
-    return StoreLine(data[:-1] if data.endswith(b"\r") else data, end)
+def _lines(blocks: Iterable[StoreBlock]) -> Iterator[StoreLine]:
+    for block in blocks:
+        if block.cut or not block.ended:
+            yield StoreLine(block.data, block.end, cut=block.cut, ended=block.ended)
+            continue
+        at = block.end - len(block.data) - 1
+        for data in block.data.split(b"\n"):
+            at += len(data) + 1
+            yield StoreLine(data[:-1] if data.endswith(b"\r") else data, at)
 
 
 def _connect(path: str, folder: Path) -> sqlite3.Connection | None:

@@ -82,7 +82,8 @@ class CodexCalls:
             given: Mapping[str, Any] = shapes.mapping(payload, "action")
             name, call_id = "local_shell", call_id or shapes.text(payload, "id")
         else:
-            given = shapes.record(shapes.text(payload, "arguments").encode("utf-8", "replace")) or {}
+            arguments = shapes.text(payload, "arguments").encode("utf-8", "replace")
+            given = (shapes.record(arguments) or {}) if arguments else {}
         written = shapes.text(payload, "input")
         if name == "exec" and written:
             self._script(call_id, written, at)

@@ -1,8 +1,9 @@
 """Which lines of a rollout matter, told by their first bytes: most are never parsed.
 
 Codex writes its records' keys in one order, so a line's kind stands in its first bytes. A line that begins
-in another way, or that holds a second record behind a torn one, is parsed. Used by
-`relay.providers.codex_rollout`.
+in another way, or that holds a second record behind a torn one, is parsed. For a list, so is not what an
+agent says, what is spent and that a turn ended, where the whole line has the one form that Codex writes:
+`relay.providers.codex_skim` takes these. Used by `relay.providers.codex_rollout`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ class Matter(Enum):
     PARSE = 0
     PASS = 1
     UNKNOWN = 2
+    SAID = 3
+    SPENT = 4
+    ENDED = 5
 
 
 BARE = ("message", "function_call", "function_call_output", "local_shell_call", "local_shell_call_output")
@@ -37,17 +41,24 @@ KNOWN = {
     "bare",
 }
 """Types of records, as of codex-cli 0.171.0 and before."""
+_KNOWN = {kind.encode() for kind in KNOWN}
 
-_HEAD = re.compile(
-    rb'\{"timestamp":"(\d[\dT:.+Z-]{9,39})",(?:"ordinal":\d+,)?"type":"(\w+)","payload":\{(?:"type":"(\w+)")?'
+HEAD = re.compile(
+    rb'\{"timestamp":"(\d[\dT:.+Z-]{9,39})",(?:"ordinal":\d+,)?"type":"(\w+","payload":\{(?:"type":"\w+")?)'
 )
+"""Of a line: its timestamp, and the kind that `matter_of` takes."""
+_INNER = b'","payload":{"type":"'
 _ITEM = re.compile(rb'(?:,"(?:thread_id|turn_id)":"[^"\\]*")*,"item":\{"type":"(\w+)"')
 _CALL_ID = re.compile(rb'"call_id":"([^"\\]+)"')
 _SECOND = b'{"timestamp":"'
+_SAID_END = re.compile(rb'[^\\]"\}\]\}(?:,"(?:started|completed)_at_ms":\d+)*\}\}$')
+_ENDED_END = re.compile(
+    rb'(?:[^\\]"|null)(?:,"(?:started_at|completed_at|duration_ms|time_to_first_token_ms)":(?:\d+|null))*\}\}$'
+)
+_TAIL = 240
 _ALWAYS = (b"session_meta", b"turn_context", b"compacted")
 _CALLS = (b"function_call", b"custom_tool_call", b"local_shell_call")
-_LISTED_CALLS = (b"update_plan", b"*** Begin Patch", b"spawn_agent")
-_SAID = {
+_TELLING = {
     b"UserMessage",
     b"AgentMessage",
     b"Plan",
@@ -75,39 +86,84 @@ _EVENTS = {
 _ENDS = {b"exec_command_end", b"mcp_tool_call_end"}
 
 
-def matter_of(line: bytes, calls: CodexCalls, *, thorough: bool) -> tuple[Matter, bytes]:
-    """Whether a line is to be parsed, and its timestamp if it is not ("" when it is unknown).
+LISTED = {
+    b'event_msg","payload":{"type":"token_count"': Matter.SPENT,
+    b'response_item","payload":{"type":"message"': Matter.PASS,
+    b'response_item","payload":{"type":"reasoning"': Matter.PASS,
+    b'token_usage_record","payload":{': Matter.PASS,
+    b'world_state","payload":{': Matter.PASS,
+}
+"""What becomes of lines for a list, as `matter_of` says it, where their kind alone decides."""
+
+
+def is_tidy(data: bytes) -> bool:
+    """No line is damaged, or holds a second record behind a torn one."""
+    begun = data.count(b"\n" + _SECOND) + data.startswith(_SECOND)
+    return data.count(_SECOND) == begun and b"\0" not in data
+
+
+def matter_of(line: bytes, head: re.Match[bytes], calls: CodexCalls, *, thorough: bool) -> Matter:
+    """What becomes of a line that is tidy.
 
     Args:
+        head: as `HEAD` matched it.
         calls: which calls wait for their output.
         thorough: commands and tools matter too.
     """
-    head = _HEAD.match(line)
-    if head is None or line[-1:] != b"}" or _matters(line, head, calls, thorough):
-        return Matter.PARSE, b""
-    if b"\0" in line or line.find(_SECOND, head.end()) >= 0:
-        return Matter.PARSE, b""
-    return Matter.PASS if head[2].decode() in KNOWN else Matter.UNKNOWN, head[1]
-
-
-def _matters(line: bytes, head: re.Match[bytes], calls: CodexCalls, thorough: bool) -> bool:
-    kind, inner = head[2], head[3]
+    if line[-1:] != b"}":
+        return Matter.PARSE
+    kind, _, inner = head[2].partition(_INNER)
     if kind == b"event_msg":
-        if inner != b"item_completed":
-            return inner in _EVENTS or (thorough and inner in _ENDS)
-        item = _ITEM.match(line, head.end())
-        if item is None or item[1] in _SAID:
-            return True
-        calls.has_items |= item[1] in _DONE
-        return thorough and item[1] in _DONE
-    if kind != b"response_item":
-        return kind in _ALWAYS
+        return _event_matter(line, head.end(), inner[:-1], calls, thorough)
+    if kind == b"response_item":
+        return _response_matter(line, head.end(), inner[:-1], calls, thorough)
+    kind = kind.partition(b'"')[0]
+    if kind in _ALWAYS:
+        return Matter.PARSE
+    return Matter.PASS if kind in _KNOWN else Matter.UNKNOWN
+
+
+def _event_matter(line: bytes, end: int, inner: bytes, calls: CodexCalls, thorough: bool) -> Matter:
+    if inner == b"item_completed":
+        return _item_matter(line, end, calls, thorough)
+    if not thorough:
+        if inner == b"token_count":
+            return Matter.SPENT
+        if inner == b"task_complete" and _is_whole_end(line):
+            return Matter.PARSE if b'"error":' in line else Matter.ENDED
+    return Matter.PARSE if inner in _EVENTS or (thorough and inner in _ENDS) else Matter.PASS
+
+
+def _item_matter(line: bytes, end: int, calls: CodexCalls, thorough: bool) -> Matter:
+    item = _ITEM.match(line, end)
+    if item is None:
+        return Matter.PARSE
+    if not thorough and item[1] == b"AgentMessage":
+        start = line.rfind(b'"}]}', -_TAIL)
+        if start > 0 and _SAID_END.match(line, start - 1):
+            return Matter.SAID
+    if item[1] in _TELLING:
+        return Matter.PARSE
+    calls.has_items |= item[1] in _DONE
+    return Matter.PARSE if thorough and item[1] in _DONE else Matter.PASS
+
+
+def _is_whole_end(line: bytes) -> bool:
+    """A `task_complete` that is not cut short, as far as its end tells."""
+    times = line.find(b',"started_at":', max(0, len(line) - _TAIL))
+    start = times if times > 0 else len(line) - 2
+    return _ENDED_END.match(line, start - (4 if line[start - 4 : start] == b"null" else 2)) is not None
+
+
+def _response_matter(line: bytes, end: int, inner: bytes, calls: CodexCalls, thorough: bool) -> Matter:
     if inner in _CALLS:
-        return thorough or any(mark in line for mark in _LISTED_CALLS)
-    if inner is None or not inner.endswith(b"_output"):
-        return False
-    call = _CALL_ID.search(line, head.end())
-    return call is None or calls.waits_for(call[1].decode("utf-8", "replace"))
+        telling = b"update_plan" in line or b"*** Begin Patch" in line or b"spawn_agent" in line
+        return Matter.PARSE if thorough or telling else Matter.PASS
+    if not inner.endswith(b"_output"):
+        return Matter.PASS
+    call = _CALL_ID.search(line, end)
+    waits = call is None or calls.waits_for(call[1].decode("utf-8", "replace"))
+    return Matter.PARSE if waits else Matter.PASS
 
 
 def stamp_in(stamp: bytes) -> datetime | None:

@@ -27,7 +27,8 @@ from relay.core.prompts import typed
 from relay.providers import shapes
 from relay.providers.codex_calls import CodexCalls
 from relay.providers.codex_facts import error_code, last_reset, less, status_in, usage_of, windows_of
-from relay.providers.codex_lines import BARE, KNOWN, Matter, matter_of, stamp_in
+from relay.providers.codex_lines import BARE, HEAD, KNOWN, LISTED, Matter, is_tidy, matter_of, stamp_in
+from relay.providers.codex_skim import CodexSkim
 from relay.providers.transcript import LineTranscript
 from relay.providers.wordings import wording_of
 
@@ -55,6 +56,7 @@ class CodexRollout(LineTranscript):
     def begin(self) -> None:
         """See `LineTranscript`."""
         self.calls = CodexCalls(self.lift)
+        self._skim = CodexSkim()
         self._first = self._latest = b""
         self._lines: set[int] = set()
         self._last_words: dict[str, tuple[str, str] | None] = {}
@@ -68,14 +70,35 @@ class CodexRollout(LineTranscript):
         self._start = 0
         self._forks: list[str] = []
 
+    def take_block(self, data: bytes) -> None:
+        """See `LineTranscript`."""
+        if not is_tidy(data):
+            super().take_block(data)
+            return
+        thorough, calls, match = self.lift.thorough, self.calls, HEAD.match
+        decided: Mapping[bytes, Matter] = {} if thorough else LISTED
+        for line in data.split(b"\n"):
+            head = match(line)
+            if head is None or line[-1:] != b"}":
+                self.take_line(line)
+                continue
+            matter = decided.get(head[2]) or matter_of(line, head, calls, thorough=thorough)
+            if matter is Matter.PARSE or (matter is not Matter.PASS and not self._is_skimmed(line, matter, head.end())):
+                self._parse(line)
+            elif head[1] > self._latest or not self._first:
+                self._note_time(head[1])
+
     def take(self, line: bytes) -> None:
         """See `LineTranscript`."""
-        matter, stamp = matter_of(line, self.calls, thorough=self.lift.thorough)
-        if matter is not Matter.PARSE:
-            if matter is Matter.UNKNOWN:
-                self.lift.skip("unknown")
-            self._note_time(stamp)
-            return
+        head = HEAD.match(line)
+        if head is not None and is_tidy(line):
+            matter = matter_of(line, head, self.calls, thorough=self.lift.thorough)
+            if matter is not Matter.PARSE and self._is_skimmed(line, matter, head.end()):
+                self._note_time(head[1])
+                return
+        self._parse(line)
+
+    def _parse(self, line: bytes) -> None:
         record = self.parsed(line)
         if record is None:
             return
@@ -95,9 +118,57 @@ class CodexRollout(LineTranscript):
 
     def finish(self) -> None:
         """See `LineTranscript`."""
+        self._settle_spent()
+        self._settle_words()
         for stamp in (self._first, self._latest):
             self.lift.at(stamp_in(stamp))
         self.lift.named(title=self.found.hint.get("title", ""))
+
+    def _is_skimmed(self, line: bytes, matter: Matter, start: int) -> bool:
+        """Take a line without parsing it; False when it has to be parsed after all."""
+        match matter:
+            case Matter.UNKNOWN:
+                self.lift.skip("unknown")
+            case Matter.SAID | Matter.SPENT | Matter.ENDED if self._has_origin:
+                return False
+            case Matter.SAID:
+                return self._skim_message(line)
+            case Matter.SPENT:
+                return self._skim.spent(line, start, self._total.total)
+            case Matter.ENDED:
+                self.lift.turn_open = False
+            case _:
+                pass
+        return True
+
+    @property
+    def _has_origin(self) -> bool:
+        """Some of the lines may belong to another thread."""
+        return bool(self._forks or self.lift.forked_from or self._is_subagent)
+
+    def _skim_message(self, line: bytes) -> bool:
+        before = self._last_words.get("agent")
+        name = self._skim.message_id(line)
+        if not name or (before is not None and before[0] != "item"):
+            return False
+        if self._is_new(hash(("AgentMessage", name.decode()))):
+            self._skim.said(line)
+            self._last_words["agent"] = ("item", "")
+            self.lift.message_count += 1
+        return True
+
+    def _settle_words(self) -> None:
+        """Parse the last message that was only skimmed, before something is compared with it."""
+        if line := self._skim.last_message():
+            text = _joined(shapes.mapping(shapes.mapping(self.parsed(line), "payload"), "item"))
+            self._last_words["agent"] = ("item", text)
+            self.lift.last_message = text or self.lift.last_message
+
+    def _settle_spent(self) -> None:
+        """Parse the last count that was only skimmed, before something depends on it."""
+        if line := self._skim.last_spent():
+            record = self.parsed(line)
+            self._counted(shapes.mapping(record, "payload"), shapes.iso(record, "timestamp"), False)
 
     def _take(
         self, kind: str, payload: Mapping[str, Any], at: datetime | None, line: int, inherited: bool
@@ -137,6 +208,7 @@ class CodexRollout(LineTranscript):
         return any(made is not None and at < made for made in (self._born, self._copied_by))
 
     def _meta(self, payload: Mapping[str, Any], at: datetime | None) -> None:
+        self._settle_spent()
         thread = shapes.text(payload, "id")
         if self._forks:
             self._follow(shapes.mapping(payload, "history_base"))
@@ -224,6 +296,7 @@ class CodexRollout(LineTranscript):
             case "token_count":
                 self._counted(payload, at, inherited)
             case "task_started" | "turn_started":
+                self._settle_spent()
                 lift.context(0, shapes.integer(payload, "model_context_window"))
                 lift.take(TurnStarted(turn_id=shapes.text(payload, "turn_id")), at)
             case "task_complete" | "turn_complete":
@@ -270,6 +343,7 @@ class CodexRollout(LineTranscript):
         self.lift.said(typed(_EDITOR.sub("", text, count=1)), at)
 
     def _spoke(self, text: str, how: str, at: datetime | None) -> None:
+        self._settle_words()
         if text.strip() and not self._is_told_twice("agent", text, how):
             self.lift.take(AgentText(text=text), at)
 
@@ -282,12 +356,14 @@ class CodexRollout(LineTranscript):
 
     def _compacted(self, summary: str, at: datetime | None, number: int) -> None:
         """One compaction is told by two records: one with the summary, and an event."""
+        self._settle_words()
         if number > self.lift.compactions:
             self.lift.compacted(summary, at)
         elif summary.strip():
             self.lift.take(AgentText(text=summary), at)
 
     def _counted(self, payload: Mapping[str, Any], at: datetime | None, inherited: bool) -> None:
+        self._settle_spent()
         info, limits = shapes.mapping(payload, "info"), shapes.mapping(payload, "rate_limits")
         if total := shapes.mapping(info, "total_token_usage"):
             self._sum_up(usage_of(total), inherited)
@@ -309,6 +385,7 @@ class CodexRollout(LineTranscript):
         self.lift.totals(_added(self._past, less(total, self._before)))
 
     def _failed(self, error: Mapping[str, Any], at: datetime | None) -> None:
+        self._settle_spent()
         info = error.get("codex_error_info")
         code = error_code(info)
         words = shapes.text(error, "message")

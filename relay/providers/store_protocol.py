@@ -121,6 +121,19 @@ class StoreLine(NamedTuple):
     ended: bool = True
 
 
+class StoreBlock(NamedTuple):
+    """Whole lines of a file, with line ends between but not behind them, and the offset behind the last.
+
+    `cut`: a single line that was longer than 32 MiB, and `data` is empty. `ended`: a newline ends the last
+    line; one that lacks it makes a block of its own.
+    """
+
+    data: bytes
+    end: int
+    cut: bool = False
+    ended: bool = True
+
+
 class StoreFiles(Protocol):
     """Reads, and nothing else. A file that vanished is no entry, no lines and no bytes, never an error."""
 
@@ -139,6 +152,9 @@ class StoreFiles(Protocol):
 
     def lines(self, path: str, start: int = 0) -> Iterable[StoreLine]:
         """Lines from a byte offset that is a line's beginning, or the end of one without its newline."""
+
+    def blocks(self, path: str, start: int = 0) -> Iterable[StoreBlock]:
+        """The same lines, many at a time."""
 
     def database(self, path: str) -> AbstractContextManager[sqlite3.Connection | None]:
         """A read-only connection to a private copy of an SQLite file, its WAL included; None when it is

@@ -59,6 +59,17 @@ class LineTranscript(ABC):
     def take(self, line: bytes) -> None:
         """Take one whole line, not empty. What cannot be understood is counted with `self.lift.skip`."""
 
+    def take_block(self, data: bytes) -> None:
+        """Take whole lines with line ends between them; a store that skims them does it here."""
+        for line in data.split(b"\n"):
+            self.take_line(line)
+
+    def take_line(self, line: bytes) -> None:
+        """Take one line that may be empty, or have the rest of a line end."""
+        line = line[:-1] if line.endswith(b"\r") else line
+        if line:
+            self.take(line)
+
     def finish(self) -> None:  # noqa: B027  (most stores have nothing to do here)
         """All there is has been read by now; called after each reading."""
 
@@ -86,15 +97,17 @@ class LineTranscript(ABC):
         return entry.identity != before or entry.size < self._offsets.get(entry.path, 0)
 
     def _read(self, path: str) -> None:
-        for line in self.files.lines(path, self._offsets.get(path, 0)):
-            if line.data and not line.ended and shapes.record(line.data) is None:
+        for block in self.files.blocks(path, self._offsets.get(path, 0)):
+            if block.cut:
+                self.lift.skip("oversize")
+            elif block.ended:
+                self.take_block(block.data)
+            elif shapes.record(block.data.removesuffix(b"\r")) is None:
                 self._torn.add(path)
                 return
-            if line.cut:
-                self.lift.skip("oversize")
-            elif line.data:
-                self.take(line.data)
-            self._offsets[path] = line.end
+            else:
+                self.take_line(block.data)
+            self._offsets[path] = block.end
         self._torn.discard(path)
 
 

@@ -37,7 +37,7 @@ def test_any_lines_over_any_chunks(pieces: list[bytes]) -> None:
     data = b"\n".join(pieces)
     source = [data[i : i + 7] for i in range(0, len(data), 7)]
 
-    lines = list(store_files._lines(lambda _: source.pop(0) if source else b"", 0))
+    lines = list(store_files._lines(store_files._blocks(lambda _: source.pop(0) if source else b"", 0)))
 
     told = b"".join(
         data[a:b] for a, b in zip([0, *(x.end for x in lines)], (x.end for x in lines), strict=False)
@@ -48,6 +48,20 @@ def test_any_lines_over_any_chunks(pieces: list[bytes]) -> None:
     assert [line.data for line in lines] == [
         e.removesuffix(b"\r") if i < data.count(b"\n") else e for i, e in enumerate(ended)
     ]
+
+
+def test_blocks_are_the_lines_many_at_a_time(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_bytes(b"\n".join(b"%d" % number * 5_000 for number in range(1_000)))
+
+    *blocks, tail = FILES.blocks(str(path))
+
+    assert 1 < len(blocks) < 100
+    assert [line for block in blocks for line in block.data.split(b"\n")] == [
+        b"%d" % number * 5_000 for number in range(999)
+    ]
+    assert (tail.data, tail.end, tail.ended) == (b"999" * 5_000, path.stat().st_size, False)
+    assert list(FILES.lines(str(path), blocks[0].end))[-1].data == tail.data
 
 
 def test_a_line_beyond_the_limit_is_passed_over_and_the_next_is_whole(tmp_path: Path) -> None:
