@@ -1,8 +1,8 @@
 """One session of Qwen Code, lifted from its chat: a record a line, in the parts of Gemini's API.
 
 As Qwen Code 0.24.4 writes it. What the API refused stands in telemetry (`qwen-code.api_error`), the files
-that the agent touched in `attribution_snapshot`. The records of a compression
-and of a title are as read in public sources, not seen. For a list, results of tools are not parsed.
+that the agent touched in `attribution_snapshot`. The records of a compression and of a title are as read in
+public sources, not seen. For a list most records are not parsed (`relay.providers.qwen_skim`).
 """
 
 from __future__ import annotations
@@ -12,11 +12,15 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from relay.core.events import AgentText, Channel, ErrorSignal, TokenUsage, UsageReported
+import orjson
+
+from relay.core.events import AgentText, Channel, ErrorSignal
 from relay.core.failures import as_failed, classify
 from relay.core.prompts import typed
 from relay.providers import shapes
 from relay.providers.acts import OpenCalls, plan_in
+from relay.providers.qwen_skim import BEGINNING, HEAD, QwenSkim
+from relay.providers.skimming import is_tidy
 from relay.providers.transcript import LineTranscript
 from relay.providers.wordings import wording_of
 
@@ -29,7 +33,6 @@ _RESPONSE = re.compile(
     rb'"functionResponse":\{"id":"([^"\\]{1,200})","name":"[^"\\]{1,200}","response":\{"(\w+)"'
 )
 _RESULT = re.compile(rb'"toolCallResult":\{"callId":"[^"\\]{1,200}","status":"(\w+)"')
-_BEGINNING = b'{"uuid":"'
 _HEAD = 1_000
 _SNAPSHOT = b'"subtype":"attribution_snapshot"'
 _IDLE = (b'"event.name":"qwen-code.api_response"', b'"event.name":"qwen-code.tool_call"')
@@ -45,17 +48,33 @@ class QwenTranscript(LineTranscript):
         """See `LineTranscript`."""
         self._seen: set[int] = set()
         self._calls = OpenCalls()
-        self._states = b""
+        self._states = self._changed_states = b""
+        self._skimmed = QwenSkim(self.lift, self._seen)
+
+    def take_block(self, data: bytes) -> None:
+        """See `LineTranscript`."""
+        if self.lift.thorough or not is_tidy(data, BEGINNING):
+            super().take_block(data)
+            return
+        skimmed, match = self._skimmed, HEAD.match
+        for line in data.split(b"\n"):
+            head = match(line)
+            if head is None or not skimmed.take(line, head):
+                self.take_line(line)
 
     def take(self, line: bytes) -> None:
         """See `LineTranscript`."""
         whole = line[:1] == b"{" and line[-1:] == b"}" and b"\0" not in line
         # A second beginning is a whole record behind a torn one.
-        if whole and line.find(_BEGINNING, 1) < 0 and self._is_skimmed(line):
+        if whole and line.find(BEGINNING, 1) < 0 and self._is_skimmed(line):
             return
         record = self.parsed(line)
         if record is None or self._is_repeated(shapes.text(record, "uuid")):
             return
+        head = HEAD.match(line) if whole else None
+        self._skimmed.place = head[4] if head else b""
+        if model := shapes.text(record, "model"):
+            self._skimmed.model = b'"model":' + orjson.dumps(model)
         at = shapes.iso(record, "timestamp")
         self.lift.named(
             cwd=shapes.text(record, "cwd"),
@@ -79,6 +98,9 @@ class QwenTranscript(LineTranscript):
 
     def finish(self) -> None:
         """See `LineTranscript`."""
+        self._settle_text()
+        self._skimmed.span.tell(self.lift)
+        self.lift.totals(self._skimmed.spent.usage)
         stored = self.files.read(f"{self.found.home}/todos/{self.found.native_id}.json", _MOST_TODOS)
         if stored:
             plan = plan_in(shapes.items(shapes.record(stored) or {}, "todos"))
@@ -92,7 +114,7 @@ class QwenTranscript(LineTranscript):
             # Most say again what the last one said.
             states = line[line.find(b'"fileStates":', start) : line.rfind(b'"promptCount":')]
             if states != self._states:
-                self._states = states
+                self._changed_states = states
                 return False
             return self._skim(line)
         if any(line.find(mark, 0, _HEAD) >= 0 for mark in (*_IDLE, *_FORGOTTEN)):
@@ -105,12 +127,10 @@ class QwenTranscript(LineTranscript):
         if not self._skim(line):
             return False
         found = _STAMP.search(line, 0, _HEAD)
-        self._calls.end(
-            self.lift,
-            call_id=response[1].decode("utf-8", "replace"),
-            at=shapes.iso({"at": found[1].decode()}, "at") if found else None,
-            ok=result[1] == b"success" and response[2] != b"error",
-        )
+        call_id, ok = response[1].decode("utf-8", "replace"), result[1] == b"success" and response[2] != b"error"
+        if not self._skimmed.ended(call_id, ok):
+            at = shapes.iso({"at": found[1].decode()}, "at") if found else None
+            self._calls.end(self.lift, call_id=call_id, at=at, ok=ok)
         self.lift.turn_open = True
         return True
 
@@ -135,20 +155,22 @@ class QwenTranscript(LineTranscript):
         self._seen.add(number)
         return False
 
+    def _settle_text(self) -> None:
+        """Parse what the agent said last, if that was only skimmed."""
+        if line := self._skimmed.last_text():
+            self.lift.last_message = _text(self.parsed(line) or {}) or self.lift.last_message
+
     def _assistant(self, record: Mapping[str, Any], at: datetime | None) -> None:
         lift = self.lift
         spent = shapes.mapping(record, "usageMetadata")
-        cached = max(0, shapes.integer(spent, "cachedContentTokenCount"))
-        asked, total = shapes.integer(spent, "promptTokenCount"), shapes.integer(spent, "totalTokenCount")
-        usage = TokenUsage(
-            input=max(0, asked - cached),
-            cached_input=cached,
-            # Some providers count thoughts among the candidates, some beside them.
-            output=max(0, shapes.integer(spent, "candidatesTokenCount"), total - asked),
+        self._skimmed.count(
+            shapes.integer(spent, "promptTokenCount"),
+            max(0, shapes.integer(spent, "cachedContentTokenCount")),
+            max(0, shapes.integer(spent, "candidatesTokenCount")),
+            shapes.integer(spent, "totalTokenCount"),
+            shapes.integer(record, "contextWindowSize"),
         )
-        if usage.total:
-            lift.take(UsageReported(usage=usage), at)
-            lift.context(total, shapes.integer(record, "contextWindowSize"))
+        self._settle_text()
         said = _text(record)
         lift.at(at)
         if said.strip():
@@ -176,13 +198,16 @@ class QwenTranscript(LineTranscript):
             response = shapes.mapping(answer, "response")
             error = shapes.text(response, "error")
             output = error or shapes.text(response, "output")
+            ok = not error and status in ("", "success")
+            if self._skimmed.ended(shapes.text(answer, "id"), ok):
+                continue
             found, code = _EXIT.search(output), shapes.number(display, "exitCode")
             self._calls.end(
                 self.lift,
                 call_id=shapes.text(answer, "id"),
                 tool=shapes.text(answer, "name"),
                 at=at,
-                ok=not error and status in ("", "success"),
+                ok=ok,
                 output=shapes.text(display, "output") or output,
                 exit_code=int(code) if code is not None else int(found[1]) if found else None,
                 denied=status == "cancelled",
@@ -195,9 +220,11 @@ class QwenTranscript(LineTranscript):
         self.lift.at(at)
         match shapes.text(record, "subtype"):
             case "chat_compression":
+                self._settle_text()
                 history = shapes.items(payload, "compressedHistory")
                 self.lift.compacted(_text({"message": history[0]}) if history else "", at)
             case "attribution_snapshot":
+                self._states = self._changed_states
                 for path in shapes.mapping(shapes.mapping(payload, "snapshot"), "fileStates"):
                     self.lift.changed(path)
             case "custom_title":
@@ -216,6 +243,7 @@ class QwenTranscript(LineTranscript):
             http_status=int(status) if status else None,
         )
         self.lift.named(model=shapes.text(event, "model"))
+        self._skimmed.model = b""
         now = at or datetime.fromtimestamp(0, UTC)
         verdict = as_failed(classify(error, _WORDING, now=now, zone=UTC, printed_at=at))
         self.lift.failed(error, verdict, at)
