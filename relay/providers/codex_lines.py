@@ -50,7 +50,7 @@ HEAD = re.compile(
 _INNER = b'","payload":{"type":"'
 _ITEM = re.compile(rb'(?:,"(?:thread_id|turn_id)":"[^"\\]*")*,"item":\{"type":"(\w+)"')
 _CALL_ID = re.compile(rb'"call_id":"([^"\\]+)"')
-_SECOND = b'{"timestamp":"'
+BEGINNING = b'{"timestamp":"'
 _SAID_END = re.compile(rb'[^\\]"\}\]\}(?:,"(?:started|completed)_at_ms":\d+)*\}\}$')
 _ENDED_END = re.compile(
     rb'(?:[^\\]"|null)(?:,"(?:started_at|completed_at|duration_ms|time_to_first_token_ms)":(?:\d+|null))*\}\}$'
@@ -94,12 +94,6 @@ LISTED = {
     b'world_state","payload":{': Matter.PASS,
 }
 """What becomes of lines for a list, as `matter_of` says it, where their kind alone decides."""
-
-
-def is_tidy(data: bytes) -> bool:
-    """No line is damaged, or holds a second record behind a torn one."""
-    begun = data.count(b"\n" + _SECOND) + data.startswith(_SECOND)
-    return data.count(_SECOND) == begun and b"\0" not in data
 
 
 def matter_of(line: bytes, head: re.Match[bytes], calls: CodexCalls, *, thorough: bool) -> Matter:

@@ -27,8 +27,9 @@ from relay.core.prompts import typed
 from relay.providers import shapes
 from relay.providers.codex_calls import CodexCalls
 from relay.providers.codex_facts import error_code, last_reset, less, status_in, usage_of, windows_of
-from relay.providers.codex_lines import BARE, HEAD, KNOWN, LISTED, Matter, is_tidy, matter_of, stamp_in
+from relay.providers.codex_lines import BARE, BEGINNING, HEAD, KNOWN, LISTED, Matter, matter_of, stamp_in
 from relay.providers.codex_skim import CodexSkim
+from relay.providers.skimming import is_single, is_tidy
 from relay.providers.transcript import LineTranscript
 from relay.providers.wordings import wording_of
 
@@ -72,14 +73,12 @@ class CodexRollout(LineTranscript):
 
     def take_block(self, data: bytes) -> None:
         """See `LineTranscript`."""
-        if not is_tidy(data):
-            super().take_block(data)
-            return
+        tidy = is_tidy(data, BEGINNING)
         thorough, calls, match = self.lift.thorough, self.calls, HEAD.match
         decided: Mapping[bytes, Matter] = {} if thorough else LISTED
         for line in data.split(b"\n"):
             head = match(line)
-            if head is None or line[-1:] != b"}":
+            if head is None or line[-1:] != b"}" or not (tidy or is_single(line, BEGINNING)):
                 self.take_line(line)
                 continue
             matter = decided.get(head[2]) or matter_of(line, head, calls, thorough=thorough)
@@ -91,7 +90,7 @@ class CodexRollout(LineTranscript):
     def take(self, line: bytes) -> None:
         """See `LineTranscript`."""
         head = HEAD.match(line)
-        if head is not None and is_tidy(line):
+        if head is not None and is_single(line, BEGINNING):
             matter = matter_of(line, head, self.calls, thorough=self.lift.thorough)
             if matter is not Matter.PARSE and self._is_skimmed(line, matter, head.end()):
                 self._note_time(head[1])

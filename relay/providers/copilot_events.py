@@ -1,7 +1,7 @@
 """One session of GitHub Copilot CLI, lifted from its events, its plan's database and `workspace.yaml`.
 
 As Copilot CLI 1.0.102 writes them; the event of a compaction is as read in public sources, not seen. For a
-list, prompts of the system and results of tools are not parsed.
+list most events are not parsed (`relay.providers.copilot_skim`).
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from relay.core.events import (
     PlanUpdated,
     TokenUsage,
     ToolKind,
-    UsageReported,
 )
 from relay.core.failures import as_failed, classify
 from relay.core.prompts import typed
 from relay.providers import shapes
 from relay.providers.acts import OpenCalls, kind_of, status_of
+from relay.providers.copilot_skim import BEGINNING, HEAD, CopilotSkim
+from relay.providers.skimming import is_single, is_tidy
 from relay.providers.store_protocol import StoreFiles
 from relay.providers.transcript import LineTranscript
 from relay.providers.wordings import wording_of
 
 _WORDING = wording_of("copilot")
-_BEGINNING = b'{"type":"'
 _END = re.compile(
     rb'"id":"([^"\\]{1,100})","timestamp":"([0-9TZ:.+-]{10,40})","parentId":(?:null|"[^"\\]{0,100}")\}$'
 )
@@ -43,10 +43,6 @@ _IDLE = (
     b'{"type":"permission.',
     b'{"type":"hook.',
 )
-_RESULT = b'{"type":"tool.execution_complete"'
-_CALL = re.compile(rb'"toolCallId":"([^"\\]{1,200})"')
-_OUTCOME = re.compile(rb'"success":(true|false)')
-_EDITS = b'"fileEdits":['
 _SAID = re.compile(r"^([a-z_]{1,40}): *(\S.*?) *$", re.MULTILINE)
 _DENIED = ("denied", "rejected")
 _MOST_TODOS = 1_000
@@ -59,11 +55,22 @@ class CopilotTranscript(LineTranscript):
         """See `LineTranscript`."""
         self._seen: set[int] = set()
         self._calls = OpenCalls()
+        self._skimmed = CopilotSkim(self.lift, self._seen)
+
+    def take_block(self, data: bytes) -> None:
+        """See `LineTranscript`."""
+        if self.lift.thorough:
+            super().take_block(data)
+            return
+        skimmed, match, tidy = self._skimmed, HEAD.match, is_tidy(data, BEGINNING)
+        for line in data.split(b"\n"):
+            head = match(line) if tidy or is_single(line, BEGINNING) else None
+            if head is None or not skimmed.take(line, head):
+                self.take_line(line)
 
     def take(self, line: bytes) -> None:
         """See `LineTranscript`."""
-        # A second beginning may be a whole record behind a torn one.
-        if b"\0" not in line and line.find(_BEGINNING, 1) < 0 and self._is_skimmed(line):
+        if is_single(line, BEGINNING) and self._is_skimmed(line):
             return
         record = self.parsed(line)
         if record is None or self._is_repeated(shapes.text(record, "id")):
@@ -88,6 +95,7 @@ class CopilotTranscript(LineTranscript):
             case "session.error" | "session.warning" if shapes.text(data, "errorType"):
                 self._failed(data, at)
             case "session.compaction_complete":
+                self._settle_text()
                 lift.compacted(shapes.text(data, "summaryContent") or shapes.text(data, "summary"), at)
             case "session.shutdown":
                 self._left(data)
@@ -100,6 +108,9 @@ class CopilotTranscript(LineTranscript):
 
     def finish(self) -> None:
         """See `LineTranscript`."""
+        self._settle_text()
+        self._skimmed.span.tell(self.lift)
+        self.lift.totals(self._skimmed.spent.usage)
         folder = PurePath(self.found.paths[0]).parent
         said = self.files.read(str(folder / "workspace.yaml"), 64 * 1024) or b""
         told = dict(_SAID.findall(said.decode("utf-8", "replace")))
@@ -113,25 +124,20 @@ class CopilotTranscript(LineTranscript):
             self.lift.take(PlanUpdated(items=plan))
 
     def _is_skimmed(self, line: bytes) -> bool:
-        """Take a line without parsing it where it says little; False when it has to be parsed."""
-        result = line.startswith(_RESULT)
-        if not result and not line.startswith(_IDLE):
-            return False
-        if result and (self.lift.thorough or _EDITS in line):
+        """Take an event without parsing it that never tells more than that it happened."""
+        if not line.startswith(_IDLE):
             return False
         end = _END.search(line, max(0, len(line) - _TAIL))
-        call, outcome = _CALL.search(line, 0, _TAIL), _OUTCOME.search(line)
-        if end is None or (result and (call is None or outcome is None)):
+        if end is None:
             return False
-        if self._is_repeated(end[1].decode("utf-8", "replace")):
-            return True
-        at = shapes.iso({"at": end[2].decode()}, "at")
-        self.lift.at(at)
-        if result and call is not None and outcome is not None:
-            call_id = call[1].decode("utf-8", "replace")
-            self._calls.end(self.lift, call_id=call_id, at=at, ok=outcome[1] == b"true")
-            self.lift.turn_open = True
+        if not self._is_repeated(end[1].decode("utf-8", "replace")):
+            self.lift.at(shapes.iso({"at": end[2].decode()}, "at"))
         return True
+
+    def _settle_text(self) -> None:
+        """Parse what the agent said last, if that was only skimmed."""
+        if line := self._skimmed.last_text():
+            self.lift.last_message = shapes.text(shapes.mapping(self.parsed(line), "data"), "content")
 
     def _is_repeated(self, name: str) -> bool:
         if not name:
@@ -157,13 +163,15 @@ class CopilotTranscript(LineTranscript):
         self.lift.named(model="" if side else shapes.text(data, "model"))
         said = shapes.text(data, "content")
         if said.strip():
+            self._settle_text()
             self.lift.take(AgentText(text=said), at, side=side)
         if not side:
             self.lift.turn_open = bool(shapes.items(data, "toolRequests"))
 
     def _spent(self, usage: Mapping[str, Any], at: datetime | None) -> None:
         spent = _usage(usage)
-        self.lift.take(UsageReported(usage=spent), at)
+        self.lift.at(at)
+        self._skimmed.spent.add(spent.input, spent.cached_input, spent.output)
         if shapes.text(usage, "initiator") != "sub-agent":
             self.lift.context(spent.total, shapes.integer(usage, "maxPromptTokens"))
 
@@ -186,6 +194,9 @@ class CopilotTranscript(LineTranscript):
         result, error = shapes.mapping(data, "result"), shapes.mapping(data, "error")
         code = shapes.number(shapes.mapping(data, "shellExecution"), "exitCode")
         ok = data.get("success") is not False
+        if self._skimmed.ended(shapes.text(data, "toolCallId"), ok):
+            lift.turn_open = True
+            return
         name = self._calls.end(
             lift,
             call_id=shapes.text(data, "toolCallId"),
@@ -213,8 +224,7 @@ class CopilotTranscript(LineTranscript):
             cached_input=sum(each.cached_input for each in told),
             output=sum(each.output for each in told),
         )
-        if whole.total > self.lift.facts.tokens.total:
-            self.lift.totals(whole)
+        self._skimmed.spent.at_least(whole)
         for path in shapes.items(shapes.mapping(data, "codeChanges"), "filesModified"):
             if isinstance(path, str) and path:
                 self.lift.changed(path)

@@ -20,7 +20,7 @@ from relay.core.prompts import typed
 from relay.providers import shapes
 from relay.providers.acts import OpenCalls, plan_in
 from relay.providers.qwen_skim import BEGINNING, HEAD, QwenSkim
-from relay.providers.skimming import is_tidy
+from relay.providers.skimming import is_single, is_tidy
 from relay.providers.transcript import LineTranscript
 from relay.providers.wordings import wording_of
 
@@ -53,20 +53,19 @@ class QwenTranscript(LineTranscript):
 
     def take_block(self, data: bytes) -> None:
         """See `LineTranscript`."""
-        if self.lift.thorough or not is_tidy(data, BEGINNING):
+        if self.lift.thorough:
             super().take_block(data)
             return
-        skimmed, match = self._skimmed, HEAD.match
+        skimmed, match, tidy = self._skimmed, HEAD.match, is_tidy(data, BEGINNING)
         for line in data.split(b"\n"):
-            head = match(line)
+            head = match(line) if tidy or is_single(line, BEGINNING) else None
             if head is None or not skimmed.take(line, head):
                 self.take_line(line)
 
     def take(self, line: bytes) -> None:
         """See `LineTranscript`."""
-        whole = line[:1] == b"{" and line[-1:] == b"}" and b"\0" not in line
-        # A second beginning is a whole record behind a torn one.
-        if whole and line.find(BEGINNING, 1) < 0 and self._is_skimmed(line):
+        whole = line[:1] == b"{" and line[-1:] == b"}" and is_single(line, BEGINNING)
+        if whole and self._is_skimmed(line):
             return
         record = self.parsed(line)
         if record is None or self._is_repeated(shapes.text(record, "uuid")):

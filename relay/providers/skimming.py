@@ -34,6 +34,11 @@ def is_tidy(data: bytes, beginning: bytes) -> bool:
     return data.count(beginning) == begun and b"\0" not in data
 
 
+def is_single(line: bytes, beginning: bytes) -> bool:
+    """The same for one line."""
+    return line.find(beginning, 1) < 0 and b"\0" not in line
+
+
 def kind_in(name: bytes) -> ToolKind:
     """What a tool of that name does."""
     kind = _KINDS.get(name)
@@ -84,6 +89,11 @@ class Spending:
         self._input += fresh
         self._cached += cached
         self._output += output
+
+    def at_least(self, usage: TokenUsage) -> None:
+        """An account over all tells this; it holds where it tells of more."""
+        if usage.total > self.usage.total:
+            self._input, self._cached, self._output = usage.input, usage.cached_input, usage.output
 
     @property
     def usage(self) -> TokenUsage:
