@@ -82,7 +82,9 @@ class CodexRollout(LineTranscript):
                 self.take_line(line)
                 continue
             matter = decided.get(head[2]) or matter_of(line, head, calls, thorough=thorough)
-            if matter is Matter.PARSE or (matter is not Matter.PASS and not self._is_skimmed(line, matter, head.end())):
+            if matter is Matter.PARSE or (
+                matter is not Matter.PASS and not self._is_skimmed(line, matter, head.end())
+            ):
                 self._parse(line)
             elif head[1] > self._latest or not self._first:
                 self._note_time(head[1])
@@ -92,7 +94,7 @@ class CodexRollout(LineTranscript):
         head = HEAD.match(line)
         if head is not None and is_single(line, BEGINNING):
             matter = matter_of(line, head, self.calls, thorough=self.lift.thorough)
-            if matter is not Matter.PARSE and self._is_skimmed(line, matter, head.end()):
+            if self._is_skimmed(line, matter, head.end()):
                 self._note_time(head[1])
                 return
         self._parse(line)
@@ -126,6 +128,8 @@ class CodexRollout(LineTranscript):
     def _is_skimmed(self, line: bytes, matter: Matter, start: int) -> bool:
         """Take a line without parsing it; False when it has to be parsed after all."""
         match matter:
+            case Matter.PARSE:
+                return False
             case Matter.UNKNOWN:
                 self.lift.skip("unknown")
             case Matter.SAID | Matter.SPENT | Matter.ENDED if self._has_origin:

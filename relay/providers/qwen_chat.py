@@ -126,7 +126,10 @@ class QwenTranscript(LineTranscript):
         if not self._skim(line):
             return False
         found = _STAMP.search(line, 0, _HEAD)
-        call_id, ok = response[1].decode("utf-8", "replace"), result[1] == b"success" and response[2] != b"error"
+        call_id, ok = (
+            response[1].decode("utf-8", "replace"),
+            result[1] == b"success" and response[2] != b"error",
+        )
         if not self._skimmed.ended(call_id, ok):
             at = shapes.iso({"at": found[1].decode()}, "at") if found else None
             self._calls.end(self.lift, call_id=call_id, at=at, ok=ok)

@@ -20,6 +20,7 @@ from tests.fakes.stores import FIXTURES, place
 
 LINES = ("claude", "codex", "gemini", "qwen", "copilot")
 """Stores of JSON lines."""
+WORDS = ("Read it.", ' a "quoted" word }]}}', "größer\nthan", "   ", "\u2028x", 'ends in "}]}}')
 Variant = Callable[[random.Random, list[bytes]], Iterator[bytes]]
 
 
@@ -30,7 +31,9 @@ def steps(rng: random.Random, turns: int) -> Iterator[Step]:
         path = f"src/m{rng.randrange(6)}.py"
         match rng.randrange(9):
             case 0:
-                yield Told(rng.choice(["Read it.", ' a "quoted" word }]}}', "größer\nthan", "   ", "\u2028x"]))
+                yield Told(
+                    rng.choice(["Read it.", ' a "quoted" word }]}}', "größer\nthan", "   ", "\u2028x"])
+                )
             case 1:
                 yield ReadFile(path, 'def "x"(): pass\n' * rng.randrange(200))
             case 2:
