@@ -160,7 +160,7 @@ class Lift:
             case AgentText():
                 self.message_count += 1
                 if not self.thorough:
-                    self.last_message = event.text or self.last_message
+                    self.last_message = event.text if event.text.strip() else self.last_message
                     return
                 self._spoke("agent", event.text, at)
             case AgentStarted():

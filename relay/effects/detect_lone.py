@@ -16,7 +16,7 @@ from attrs import evolve, frozen
 
 from relay.core.intel import Depth, SessionIntel
 from relay.core.lift import Lift
-from relay.providers.store_protocol import FileEntry, StoreFiles, StoreLine
+from relay.providers.store_protocol import FileEntry, StoreBlock, StoreFiles, StoreLine
 from relay.providers.stores import store_named
 
 _PLACES = {
@@ -54,6 +54,9 @@ class _OneFile:
 
     def lines(self, path: str, start: int = 0) -> Iterable[StoreLine]:
         return self.files.lines(self.real, start) if path == self.shown else ()
+
+    def blocks(self, path: str, start: int = 0) -> Iterable[StoreBlock]:
+        return self.files.blocks(self.real, start) if path == self.shown else ()
 
     def database(self, path: str) -> AbstractContextManager[sqlite3.Connection | None]:
         return nullcontext(None)

@@ -1,7 +1,7 @@
 """One transcript of Claude Code, lifted: prompts, tool calls, plan, tokens, limits.
 
 Record shapes as Claude Code 2.1.332 and 2.1.197 write them; unknown types are passed over. For a list
-(`Depth.LIST`) the results of tools, which are most of a transcript, are not parsed.
+(`Depth.LIST`) most rows are not parsed (`relay.providers.claude_skim`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ from relay.core.failures import as_failed, classify
 from relay.core.intel import Depth
 from relay.core.prompts import typed
 from relay.providers import shapes
+from relay.providers.claude_skim import BEGINNING, NOWHERE, ClaudeSkim, place_in
 from relay.providers.claude_tools import call_of, result_of
+from relay.providers.skimming import STAMP, is_single, is_tidy, string_in
 from relay.providers.store_protocol import Found, StoreFiles
 from relay.providers.transcript import LineTranscript
 from relay.providers.wordings import wording_of
@@ -43,21 +45,8 @@ _STATUS = {
     "completed": TaskStatus.COMPLETED,
 }
 _TYPE = re.compile(rb'"type"\s*:\s*"(user|assistant|system|summary|cost-state|custom-title|ai-title)"')
-_CALL = re.compile(rb'"tool_use_id":"([^"\\]+)"')
-_USAGE = re.compile(
-    rb'"usage":\{"input_tokens":(\d+),"cache_creation_input_tokens":(\d+),'
-    rb'"cache_read_input_tokens":(\d+),"output_tokens":(\d+)'
-)
-_MESSAGE = re.compile(rb'"id":"([^"\\]+)","type":"message","role":"assistant","model":"[^"<]')
-_TOOL = re.compile(rb'"type":"tool_use","id":"([^"\\]+)","name":"(\w+)"')
-_PATH = re.compile(rb'"(?:file_path|notebook_path)":("(?:[^"\\]|\\.)*")')
-_EDITS = (b"Edit", b"Write", b"MultiEdit", b"NotebookEdit")
-_TELLING = re.compile(rb"TodoWrite|Task|Agent|Workflow|Skill|mcp__")
-"""Beginnings of the names of other tools whose calls a list tells of."""
-_ENDS = (b"end_turn", b"stop_sequence", b"refusal")
-_HEAD = 600
-_TAIL = 2_000
-"""What stands before and behind a message's content."""
+_TIMESTAMP = b'"timestamp":"'
+_STAMP = re.compile(STAMP)
 _NOT_THE_MODEL = "<synthetic>"
 _IDS_OPEN = 256
 """Messages whose rows may still come; the usage of older ones is final."""
@@ -75,28 +64,37 @@ class ClaudeTranscript(LineTranscript):
         """See `LineTranscript`."""
         self._seen: set[int] = set()
         self._usage: OrderedDict[bytes, tuple[int, int, int]] = OrderedDict()
-        self._edits: dict[bytes, bytes] = {}
         self._spent = (0, 0, 0)
-        self._row = self._text = b""
+        self._place = NOWHERE
         self._tasks: dict[str, PlanItem] = {}
-        self._latest = b""
         self._shell: set[str] = set()
         self._creating: dict[str, str] = {}
+        self._skimmed = ClaudeSkim(self.lift, self._seen, self._spend, self._creating)
+
+    def take_block(self, data: bytes) -> None:
+        """See `LineTranscript`."""
+        if self.lift.thorough:
+            super().take_block(data)
+            return
+        skimmed, tidy = self._skimmed, is_tidy(data, BEGINNING)
+        for line in data.split(b"\n"):
+            if not (tidy or is_single(line, BEGINNING)) or not skimmed.take(line):
+                self.take_line(line)
 
     def take(self, line: bytes) -> None:
         """See `LineTranscript`."""
-        if not self.lift.thorough and line[:1] == b"{" and line[-1:] == b"}" and self._skim(line):
-            if not self._latest:
-                self._note_time(line)
-            return
-        self._note_time(line)
-        kind = _TYPE.search(line)
-        if kind is None:
+        if _TYPE.search(line) is None:
+            start = line.rfind(_TIMESTAMP)
+            self._note_time(line[start + len(_TIMESTAMP) :].partition(b'"')[0] if start >= 0 else b"")
             if line[:1] != b"{" or line[-1:] != b"}" or b"\0" in line:
                 self._perhaps_behind(line)
             return
         record = self.parsed(line)
-        if record is None or self._is_repeated(record):
+        if record is None:
+            return
+        self._place = place_in(line) if is_single(line, BEGINNING) else NOWHERE
+        self._note_time(shapes.text(record, "timestamp").encode("ascii", "replace"))
+        if self._is_repeated(record):
             return
         match shapes.text(record, "type"):
             case "user":
@@ -123,23 +121,25 @@ class ClaudeTranscript(LineTranscript):
 
     def finish(self) -> None:
         """See `LineTranscript`."""
-        self._skimmed()
+        self._settle_text()
         fresh, cached, output = map(sum, zip(self._spent, *self._usage.values(), strict=True))
         self.lift.totals(TokenUsage(input=fresh, cached_input=cached, output=output))
-        self.lift.at(_instant(self._latest))
+        self._skimmed.span.tell(self.lift)
         if self._tasks:
             self._plan(tuple(self._tasks.values()))
         else:
             self._stored_tasks()
 
-    def _note_time(self, line: bytes) -> None:
-        start = line.rfind(b'"timestamp":"')
-        if start >= 0:
-            stamp = line[start + 13 : start + 37]
-            if not self._latest:
-                self.lift.at(_instant(stamp))
-            if stamp > self._latest:
-                self._latest = stamp
+    def _settle_text(self) -> None:
+        """Parse what the agent said last, if that was only skimmed."""
+        if line := self._skimmed.last_text():
+            self.lift.last_message = _words(shapes.mapping(self.parsed(line), "message"))
+
+    def _note_time(self, stamp: bytes) -> None:
+        if _STAMP.fullmatch(stamp):
+            self._skimmed.span.note(stamp)
+        elif stamp:
+            self.lift.at(shapes.iso({"at": stamp.decode("ascii", "replace")}, "at"))
 
     def _is_repeated(self, record: Mapping[str, Any]) -> bool:
         uuid = shapes.text(record, "uuid")
@@ -151,84 +151,6 @@ class ClaudeTranscript(LineTranscript):
             return True
         self._seen.add(number)
         return False
-
-    def _skim(self, line: bytes) -> bool:
-        """Take what a list needs of a row without parsing it; False when it has to be parsed."""
-        if line.find(b'"isSidechain":true', 0, _HEAD) >= 0:
-            return False
-        name = _MESSAGE.search(line, 0, _HEAD)
-        if name is None:
-            if line.find(b'"type":"user"', 0, _HEAD) < 0:
-                return False
-            return line.find(b'"type":"tool_result"', 0, 2 * _HEAD) >= 0 and self._skim_result(line)
-        spent = _USAGE.search(line, max(name.end(), len(line) - _TAIL))
-        if spent is None:
-            return False
-        called = _TOOL.search(line)
-        if called is not None:
-            if not self._skim_call(line, called):
-                return False
-        elif b'"type":"text"' in line:
-            self._text = line
-            if self._is_known(line):
-                return True
-            self.lift.message_count += 1
-        self._row = line
-        fresh, made, cached, output = map(int, spent.groups())
-        self._spend(name[1], (fresh + made, cached, output))
-        self.lift.context_tokens = fresh + made + cached + output
-        stop = line.rfind(b'"stop_reason":"')
-        self.lift.turn_open = not line.startswith(_ENDS, stop + 15)
-        return True
-
-    def _skim_call(self, line: bytes, called: re.Match[bytes]) -> bool:
-        if line.count(b'"type":"tool_use"') > 1 or _TELLING.match(called[2]):
-            return False
-        if called[2] in _EDITS:
-            path = _PATH.search(line, called.end())
-            if path is None:
-                return False
-            self._edits[called[1]] = path[1]
-        return True
-
-    def _skim_result(self, line: bytes) -> bool:
-        found = _CALL.search(line, 0, 2 * _HEAD)
-        if found is None or found[1].decode("utf-8", "replace") in self._creating:
-            return False
-        path = self._edits.pop(found[1], None)
-        if path is not None and b'"is_error":true' not in line:
-            name = _string(path)
-            if name is None:
-                return False
-            self.lift.changed(name)
-        self._row = line
-        self.lift.turn_open = True
-        return True
-
-    def _is_known(self, line: bytes) -> bool:
-        start = line.rfind(b'"uuid":"')
-        if start < 0:
-            return False
-        number = hash(line[start + 8 : line.find(b'"', start + 8)].decode("utf-8", "replace"))
-        if number in self._seen:
-            self.lift.skip("duplicate")
-            return True
-        self._seen.add(number)
-        return False
-
-    def _skimmed(self) -> None:
-        """What only the last of the rows that were not parsed tells."""
-        rows = [self.parsed(line) for line in (self._row, self._text) if line]
-        for record in rows:
-            if record is not None:
-                self._named(record, False)
-                message = shapes.mapping(record, "message")
-                self.lift.named(model=shapes.text(message, "model"))
-        if self._row:
-            self._note_time(self._row)
-        if self._text:
-            self.lift.last_message = _words(shapes.mapping(rows[-1], "message"))
-        self._row = self._text = b""
 
     def _user(self, record: Mapping[str, Any]) -> None:
         lift, at = self.lift, shapes.iso(record, "timestamp")
@@ -245,13 +167,14 @@ class ClaudeTranscript(LineTranscript):
                 self._created(call_id, record)
             if lift.thorough:
                 lift.take(result, at, side=side)
-            elif (path := self._edits.pop(call_id.encode("utf-8", "replace"), None)) and result.ok:
-                lift.changed(_string(path) or "")
+            elif (path := self._skimmed.edits.pop(call_id.encode("utf-8", "replace"), None)) and result.ok:
+                lift.changed(string_in(path) or "")
             self._turn(True, side)
         if results or side:
             return
         said = _words(message)
         if record.get("isCompactSummary") is True:
+            self._settle_text()
             lift.compacted(said, at)
         elif said.startswith(_INTERRUPTED):
             lift.take(TurnEnded(outcome=TurnOutcome.INTERRUPTED), at)
@@ -274,6 +197,7 @@ class ClaudeTranscript(LineTranscript):
         for block in shapes.items(message, "content"):
             match shapes.text(block, "type"):
                 case "text":
+                    self._settle_text()
                     lift.take(AgentText(text=shapes.text(block, "text")), at, side=side)
                 case "tool_use":
                     self._called(block, at, side)
@@ -304,7 +228,7 @@ class ClaudeTranscript(LineTranscript):
         if lift.thorough:
             lift.take(call, at, side=side)
         elif call.tool_kind is ToolKind.EDIT and call.paths:
-            self._edits[call.call_id.encode("utf-8", "replace")] = orjson.dumps(call.paths[0])
+            self._skimmed.edits[call.call_id.encode("utf-8", "replace")] = orjson.dumps(call.paths[0])
 
     def _planned(self, tool: str, call_id: str, given: Mapping[str, Any], at: datetime | None) -> None:
         match tool:
@@ -364,6 +288,7 @@ class ClaudeTranscript(LineTranscript):
         lift = self.lift
         if side:
             return
+        self._skimmed.place = self._place
         lift.named(
             cwd=shapes.text(record, "cwd"),
             branch=shapes.text(record, "gitBranch"),
@@ -426,14 +351,6 @@ def _words(message: Mapping[str, Any]) -> str:
     return shapes.text(message, "content") or "\n".join(piece for piece in pieces if piece)
 
 
-def _string(data: bytes) -> str | None:
-    try:
-        value = orjson.loads(data)
-    except orjson.JSONDecodeError:
-        return None
-    return value if isinstance(value, str) else None
-
-
 def _status(word: str) -> TaskStatus:
     return _STATUS.get(word, TaskStatus.PENDING)
 
@@ -443,7 +360,3 @@ def _epoch(seconds: float) -> datetime | None:
         return datetime.fromtimestamp(seconds, UTC)
     except (OverflowError, OSError, ValueError):
         return None
-
-
-def _instant(stamp: bytes) -> datetime | None:
-    return shapes.iso({"at": stamp.decode("ascii", "replace").partition('"')[0]}, "at") if stamp else None
