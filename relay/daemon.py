@@ -44,6 +44,7 @@ from relay.effects.do_journal import next_number
 from relay.effects.machine import Machine
 from relay.effects.notify import ServiceManager
 from relay.effects.port import EffectsPort
+from relay.effects.signals import claim_signals
 from relay.effects.watch import Watch
 from relay.effects.work_reader import GitWork
 from relay.effects.world import World
@@ -84,7 +85,6 @@ def run(port: int | None = None, *, while_busy: bool = False, quiet: bool = Fals
     manager = ServiceManager.take(os.environ)
     places = StatePlaces.locate(os.environ).ensure()
     _log_to(places.log / "daemon.log")
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     with DaemonLock.acquire(places.lock, started=WallClock()().isoformat()) as lock:
         try:
             return _run(places, lock, manager, port, while_busy=while_busy, quiet=quiet)
@@ -147,6 +147,7 @@ class Daemon:
         self._while_busy = while_busy
         self._own = own
         self._manager = manager or ServiceManager()
+        self._ends_by = claim_signals()
         self._failure = ""
         self._ending = trio.Event()
         self.port: int = bound.getsockname()[1]
@@ -272,7 +273,7 @@ class Daemon:
         return policies
 
     async def _signals(self) -> None:
-        with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as received:
+        with trio.open_signal_receiver(*self._ends_by) as received:
             async for number in received:
                 log.info("ends by %s", signal.Signals(number).name)
                 self._ending.set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,11 @@ import pytest
 
 from tests.e2e.harness import Stage
 from tests.fakes.llm.server import FakeLlm
+
+for _number in (signal.SIGINT, signal.SIGQUIT):
+    # A shell's `&` in a script has them ignored, and every process that a test starts would inherit that.
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL)
 
 _NATIVE = {
     "claude": "@anthropic-ai/claude-code/bin/claude.exe",

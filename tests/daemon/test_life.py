@@ -16,6 +16,14 @@ from tests.fakes.live import Event, Live, all_over, collect, texts
 from tests.fakes.raw import upgrade
 from tests.fakes.secrets import SECRETS, pem
 
+HITS_ITSELF = """
+for name in HUP INT QUIT; do
+    sh -c 'ulimit -c 0; kill -$0 $$; echo $0 >>survived.txt' $name
+done
+touch tried.txt
+"""
+"""A signal that is ignored is survived."""
+
 
 async def test_only_one_daemon_and_the_other_says_which(home: Live) -> None:
     await home.start()
@@ -77,6 +85,25 @@ async def test_a_signal_ends_it_in_order(home: Live, number: signal.Signals) -> 
             with pytest.raises(Exception):  # noqa: B017  (how the other side closes is its own affair)
                 while True:
                     await ws.get_message()
+    assert await home.ended() == 0
+
+
+async def test_started_behind_nohup_it_stays_and_its_agents_can_be_interrupted(home: Live) -> None:
+    home.launcher = ("sh", "-c", "trap '' HUP INT QUIT; exec \"$@\"", "sh")
+    home.plays("one", {"shell": HITS_ITSELF})
+    repository = home.repository()
+    await home.start()
+    assert home.process is not None
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+        home.process.send_signal(number)
+
+    sid = await home.run(repository, "scripted/one", allow="all")
+    await home.reach(sid, "COMPLETED")
+
+    made = home.git(repository, "ls-tree", "-r", "--name-only", f"relay/{sid}").split()
+    assert "tried.txt" in made
+    assert "survived.txt" not in made
+    home.process.send_signal(signal.SIGTERM)
     assert await home.ended() == 0
 
 

@@ -32,9 +32,11 @@ class Live:
 
     Args:
         root: an empty folder.
+        launcher: what starts the daemon's command, which is put behind it.
     """
 
     root: Path
+    launcher: tuple[str, ...] = ()
     accounts: dict[str, Mapping[str, str]] = field(factory=dict)
     settings: str = ""
     more_env: dict[str, str] = field(factory=dict)
@@ -115,7 +117,7 @@ class Live:
         """Start the daemon, and wait until it listens."""
         with (self.root / "daemon.err").open("ab") as errors:
             process = await trio.lowlevel.open_process(
-                [sys.executable, "-m", "relay", "daemon", "run", "--port", "0"],
+                [*self.launcher, sys.executable, "-m", "relay", "daemon", "run", "--port", "0"],
                 env=self.env,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
