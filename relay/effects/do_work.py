@@ -37,9 +37,9 @@ async def take_snapshot(world: World, effect: effects.TakeSnapshot) -> reports.S
         effect.message,
         max_file_mb=record.options.max_file_mb,
         move_branch=bool(record.branch),
+        since=record.base_commit,
     )
-    work = await snapshot.describe(tree, record.base_commit, taken.commit)
-    present = tuple(change.path for change in work.files if change.status != "D")[:MANIFEST_FILES]
+    present = tuple(change.path for change in taken.changed if change.status != "D")[:MANIFEST_FILES]
     digests = await manifest.manifest(tree, present)
     return reports.SnapshotTaken(
         key=effect.key,
@@ -51,12 +51,12 @@ async def take_snapshot(world: World, effect: effects.TakeSnapshot) -> reports.S
             reports.ChangedFile(
                 path=change.path, status=change.status, added=change.added, removed=change.removed
             )
-            for change in work.files
+            for change in taken.changed
         ),
         manifest=tuple(reports.FileDigest(path=d.path, sha256=d.sha256) for d in digests),
         left_out=tuple(left.path for left in taken.left_out),
         notes=(*remade, *taken.notes),
-        diff_stat=work.stat,
+        diff_stat=snapshot.stat_line(taken.changed),
     )
 
 

@@ -15,8 +15,8 @@ from typing import NamedTuple
 from attrs import frozen
 
 from relay.effects.git import Git, mutex, open_git
-from relay.effects.gitnames import check_limit_mb, path_text, session_branch, session_ref
-from relay.effects.repository import places, resolve_commit, session_refs, under_way, update_refs
+from relay.effects.gitnames import check_limit_mb, check_sha, path_text, session_branch, session_ref
+from relay.effects.repository import places, session_refs, under_way, update_refs
 from relay.effects.staging import (
     RELAY,
     Identity,
@@ -59,14 +59,6 @@ class LeftOut(NamedTuple):
 
 
 @frozen(kw_only=True)
-class Work:
-    """What differs between two commits: the files, and one line that sums them up."""
-
-    files: tuple[FileChange, ...]
-    stat: str
-
-
-@frozen(kw_only=True)
 class SnapshotTaken:
     """A snapshot.
 
@@ -75,7 +67,7 @@ class SnapshotTaken:
         tree: its tree.
         parent: what it is compared with: its first parent, or the commit itself when nothing was new (taken
             again with the same number, the result is that of the first time).
-        changed: what differs from `parent`.
+        changed: what differs from `parent`, or from the commit that was named instead.
         left_out: the files that were not taken; the notes say why.
         notes: what the next agent or the user should know.
         made: a commit was made; false when the state was committed already.
@@ -99,6 +91,7 @@ async def take(
     author: Identity = RELAY,
     max_file_mb: float | None = None,
     move_branch: bool = True,
+    since: str | None = None,
 ) -> SnapshotTaken:
     """Commit what lies in the session's worktree to `relay/<sid>` and `refs/relay/<sid>/<n>`.
 
@@ -112,14 +105,18 @@ async def take(
         max_file_mb: files above so many megabytes are left out; None for no limit.
         move_branch: false for a session that works in the user's own checkout: then the snapshot is kept by
             its numbered ref alone, and index, HEAD and every branch stay as they are.
+        since: the commit that `changed` is counted from; None for the parent.
 
     Raises:
+        BadNameError: `since` is no commit id.
         NoRepositoryError: the folder is no worktree (any more).
         ConflictError: another process held a lock, or moved the branch meanwhile.
         DiskFullError, TimedOutError, GitError: git could not do it.
     """
     branch = session_branch(sid)
     max_bytes = check_limit_mb(max_file_mb)
+    if since is not None:
+        check_sha(since)
     if n < 1:
         raise ValueError(f"snapshot number {n} is below 1")
     folder = _folder(worktree)
@@ -161,7 +158,10 @@ async def take(
         parent = parents[0] if parents else None
         if known:
             parent = await git.commit_id(f"{commit}^")
-        changed = await changes(git, parent, commit) if made or known else ()
+        if since is not None:
+            changed = await changes(git, since, commit)
+        else:
+            changed = await changes(git, parent, commit) if made or known else ()
     return SnapshotTaken(
         commit=commit,
         tree=tree,
@@ -171,19 +171,6 @@ async def take(
         notes=tuple(notes),
         made=made and not known,
     )
-
-
-async def describe(worktree: Path, base: str, commit: str) -> Work:
-    """What was done between two commits.
-
-    Raises:
-        BadNameError: `base` or `commit` is no commit id.
-        NotFoundError: there is no such commit.
-    """
-    git = await open_git(_folder(worktree))
-    old, new = await resolve_commit(git, base), await resolve_commit(git, commit)
-    files = await changes(git, old, new)
-    return Work(files=files, stat=stat_line(files))
 
 
 async def changes(git: Git, old: str | None, new: str) -> tuple[FileChange, ...]:

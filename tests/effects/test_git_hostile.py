@@ -11,7 +11,7 @@ from relay.effects.history import commit_diff, session_commits, session_diff
 from relay.effects.merge import merge
 from relay.effects.repository import inspect
 from relay.effects.rewind import rewind
-from relay.effects.snapshot import describe, take
+from relay.effects.snapshot import take
 from relay.effects.worktree import create, discard, remove
 from tests.fakes.repos import commit_all, git, hostile, isolate, make_repo, show, with_submodule, write
 
@@ -32,8 +32,7 @@ async def everything(root: Path, name: str) -> None:
     write(path, dict.fromkeys(files, "2\n"))
     taken = await take(path, name, 1, "snap")
     assert show(root, taken.commit, f"{name}.txt") == "2"
-    await take(path, name, 2, "snap")
-    await describe(path, made.base_commit, taken.commit)
+    await take(path, name, 2, "snap", since=made.base_commit)
     await commit_diff(root, taken.commit)
     await session_diff(root, name, made.base_commit, path)
     await session_commits(root, name, made.base_commit)

@@ -12,10 +12,10 @@ import pytest
 from relay.effects import snapshot
 from relay.effects.git import Git
 from relay.effects.repository import inspect
-from relay.effects.snapshot import FileChange, SnapshotTaken, describe, take
+from relay.effects.snapshot import FileChange, SnapshotTaken, stat_line, take
 from relay.effects.staging import Identity
 from relay.effects.worktree import create
-from relay.errors import ConflictError, GitError, NoRepositoryError, NotFoundError
+from relay.errors import ConflictError, GitError, NoRepositoryError
 from tests.fakes.repos import (
     commit_all,
     fingerprint,
@@ -438,11 +438,15 @@ async def test_a_store_that_cannot_be_written_loses_nothing(
     assert (await take(tree, "s1", 1, "snap")).made
 
 
-async def test_work_between_two_commits_is_described(root: Path, tree: Path) -> None:
+async def test_the_work_since_an_earlier_commit_is_told(root: Path, tree: Path) -> None:
+    base = git(root, "rev-parse", "main")
     write(tree, {"a.txt": "a\nb\n", "b.txt": ""})
-    taken = await take(tree, "s1", 1, "snap")
-    work = await describe(tree, git(root, "rev-parse", "main"), taken.commit)
-    assert work.stat == "2 files changed, 1 insertion(+), 1 deletion(-)"
-    assert [change.path for change in work.files] == ["a.txt", "b.txt"]
-    with pytest.raises(NotFoundError):
-        await describe(tree, "0" * 40, taken.commit)
+    await take(tree, "s1", 1, "snap")
+    write(tree, {"new.txt": "new\n"})
+    taken = await take(tree, "s1", 2, "snap", since=base)
+    assert [change.path for change in taken.changed] == ["a.txt", "b.txt", "new.txt"]
+    assert stat_line(taken.changed) == "3 files changed, 2 insertions(+), 1 deletion(-)"
+    again = await take(tree, "s1", 3, "snap", since=base)
+    assert (again.made, again.changed) == (False, taken.changed)
+    with pytest.raises(GitError):
+        await take(tree, "s1", 4, "snap", since="0" * 40)
