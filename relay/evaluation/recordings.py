@@ -15,7 +15,7 @@ def put(recording: Path, home: Path) -> None:
     `__CWD_SLUG__` stand for where the session ran.
 
     Args:
-        home: an empty folder.
+        home: a folder in which none of its files is yet.
     """
     cwd = f"{home}/work/shop"
     slug = re.sub(r"[^A-Za-z0-9]", "-", cwd)
@@ -26,15 +26,19 @@ def put(recording: Path, home: Path) -> None:
             text = text.replace(mark, value)
         return text
 
+    def filled_bytes(data: bytes) -> bytes:
+        # Line ends and what is no text stay as they were recorded.
+        return filled(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+
     for source in sorted(recording.rglob("*")):
         if not source.is_file():
             continue
         parts = (re.sub(r"^dot-", ".", filled(part)) for part in source.relative_to(recording).parts)
         target = home.joinpath(*parts)
         target.parent.mkdir(parents=True, exist_ok=True)
-        text = filled(source.read_text(encoding="utf-8"))
+        data = filled_bytes(source.read_bytes())
         if source.suffix == ".sql":
             with closing(sqlite3.connect(target.with_suffix(""))) as database:
-                database.executescript(text)
+                database.executescript(data.decode())
         else:
-            target.write_text(text, encoding="utf-8")
+            target.write_bytes(data)

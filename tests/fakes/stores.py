@@ -2,49 +2,34 @@
 
 from __future__ import annotations
 
-import re
-import shutil
-import sqlite3
 from pathlib import Path
+
+from relay.evaluation.cases import GOLDEN
+from relay.evaluation.recordings import put
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "stores"
 
 
-def place(name: str, tmp_path: Path, *, source: Path = FIXTURES) -> tuple[Path, Path]:
-    """Copy a recording; the home folder and the working folder that it tells of.
-
-    Placeholders in texts and folder names are filled in. A `<name>.sql` becomes the database `<name>`.
+def recording(name: str) -> Path:
+    """The folder of a recording: of the tests, else of the golden suite that comes with Relay.
 
     Args:
-        name: folder below tests/fixtures/stores, such as "claude/plan_todowrite".
+        name: such as "claude/plan_todowrite".
     """
+    own = FIXTURES / name
+    return own if own.is_dir() else GOLDEN / "recordings" / name
+
+
+def recordings(store: str) -> set[str]:
+    """The names of a store's recordings."""
+    folders = (FIXTURES / store, GOLDEN / "recordings" / store)
+    return {path.name for folder in folders if folder.is_dir() for path in folder.iterdir()}
+
+
+def place(name: str, tmp_path: Path, *, source: Path | None = None) -> tuple[Path, Path]:
+    """Copy a recording; the home folder and the working folder that it tells of."""
     home = tmp_path / "home"
     cwd = home / "work" / "shop"
     cwd.mkdir(parents=True, exist_ok=True)
-    slug = re.sub(r"[^A-Za-z0-9]", "-", str(cwd))
-    root = source / name
-    for path in sorted(root.rglob("*")):
-        relative = str(path.relative_to(root)).replace("__CWD_SLUG__", slug).replace("$CWDSLUG", slug)
-        target = home / relative
-        if path.is_dir():
-            target.mkdir(parents=True, exist_ok=True)
-            continue
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if path.suffix in (".db", ".sqlite", ".vscdb", ".pb"):
-            shutil.copyfile(path, target)
-            continue
-        text = path.read_bytes()
-        for mark, value in (
-            ("$CWD_SLUG", slug),
-            ("$CWDSLUG", slug),
-            ("$CWD", str(cwd)),
-            ("$HOME", str(home)),
-        ):
-            text = text.replace(mark.encode(), value.encode())
-        if path.suffix == ".sql":
-            with sqlite3.connect(target.with_suffix("")) as connection:
-                connection.executescript(text.decode())
-            connection.close()
-        else:
-            target.write_bytes(text)
+    put(source / name if source else recording(name), home)
     return home, cwd

@@ -16,7 +16,7 @@ from relay.core.intel import Depth, SessionIntel
 from relay.providers.aider_store import AiderStore
 from relay.providers.store_protocol import Machine, RunningProcess
 from tests.fakes.lifting import FILES, found, lifted, machine, the_one, told
-from tests.fakes.stores import FIXTURES, place
+from tests.fakes.stores import place, recordings
 
 TELL = "Create hello.txt and tell me when done"
 HELLO = "Hello. This is a plain text answer from the mock model."
@@ -66,7 +66,7 @@ def test_every_recorded_chat_is_found_and_read(tmp_path: Path, scenario: str) ->
 
 
 def test_there_is_an_expectation_for_every_recording() -> None:
-    assert set(RECORDINGS) == {each.name for each in (FIXTURES / "aider").iterdir()}
+    assert set(RECORDINGS) == recordings("aider")
 
 
 START = "\n# aider chat started at {}\n\n> Aider v0.86.2  \n> Main model: sonnet with diff edit format  \n"

@@ -17,7 +17,7 @@ from relay.effects.store_files import DiskFiles
 from relay.providers.claude_store import ClaudeStore
 from relay.providers.store_protocol import Live, RunningProcess
 from tests.fakes.lifting import FILES, damages, found, lifted, machine, the_one, told
-from tests.fakes.stores import FIXTURES, place
+from tests.fakes.stores import place, recording, recordings
 
 STORE = ClaudeStore()
 TASK = "Add a refund flow to the orders service"
@@ -177,7 +177,7 @@ def shown(intel: SessionIntel, name: str) -> Any:
 
 
 def test_every_recording_is_in_the_table() -> None:
-    assert {path.name for path in (FIXTURES / "claude").iterdir()} == {*RECORDINGS, *TWO}
+    assert recordings("claude") == {*RECORDINGS, *TWO}
 
 
 @pytest.mark.parametrize("name", RECORDINGS)
@@ -443,7 +443,7 @@ def test_its_processes(argv: tuple[str, ...], name: str, runs: bool) -> None:
 
 
 SOURCES = {
-    name: next((FIXTURES / "claude" / name).rglob("projects/*/*.jsonl")).read_bytes()
+    name: next(recording(f"claude/{name}").rglob("projects/*/*.jsonl")).read_bytes()
     for name in ("work", "tui_work", "plan_tasks", "limit_midway", "old_2_1_197_work", "stdin_multiturn")
 }
 

@@ -17,7 +17,7 @@ from relay.providers.cline_store import ClineStore
 from relay.providers.store_protocol import Live, Machine, RunningProcess
 from tests.fakes.editors import DONE, FILE, PLATFORMS, REMAINING, TASK, TEST, cwd_of, editors
 from tests.fakes.lifting import FILES, found, lifted, machine, the_one, told
-from tests.fakes.stores import FIXTURES, place
+from tests.fakes.stores import FIXTURES, place, recordings
 
 STORE = ClineStore()
 LIMITED, FINISHED, ORPHAN = "1767323045678", "1767323145678", "1767323945678"
@@ -129,7 +129,7 @@ def test_every_recorded_session_is_found_and_read(tmp_path: Path, scenario: str)
 
 
 def test_there_is_an_expectation_for_every_recording() -> None:
-    assert set(RECORDINGS) == {each.name for each in (FIXTURES / "cline").iterdir()}
+    assert set(RECORDINGS) == recordings("cline")
 
 
 def test_a_session_that_is_not_over_names_its_process(tmp_path: Path) -> None:

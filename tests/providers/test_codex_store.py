@@ -15,7 +15,7 @@ from relay.core.intel import Depth, SessionIntel
 from relay.providers.codex_store import CodexStore
 from relay.providers.store_protocol import RunningProcess
 from tests.fakes.lifting import FILES, damages, found, lifted, machine, the_one, told
-from tests.fakes.stores import FIXTURES, place
+from tests.fakes.stores import place, recording, recordings
 
 STORE = CodexStore()
 TASK = "Add a refund flow to the orders service"
@@ -129,7 +129,7 @@ def shown(intel: SessionIntel, name: str) -> Any:
 
 
 def test_every_recording_is_in_the_table() -> None:
-    assert {path.name for path in (FIXTURES / "codex").iterdir()} == {*RECORDINGS, *TWO}
+    assert recordings("codex") == {*RECORDINGS, *TWO}
 
 
 @pytest.mark.parametrize("name", RECORDINGS)
@@ -745,7 +745,7 @@ def test_its_processes(argv: tuple[str, ...], runs: bool) -> None:
 
 
 SOURCES = {
-    name: next((FIXTURES / "codex" / name).rglob("rollout-*.jsonl")).read_bytes()
+    name: next(recording(f"codex/{name}").rglob("rollout-*.jsonl")).read_bytes()
     for name in ("work", "codemode_work", "resume_last", "usage_limit", "shell_fail")
 }
 

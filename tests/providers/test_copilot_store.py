@@ -16,7 +16,7 @@ from relay.providers.copilot_store import CopilotStore
 from relay.providers.store_protocol import RunningProcess
 from tests.fakes.lifting import damages, found, lifted, machine, the_one, told
 from tests.fakes.recorded import certain, differing, shown
-from tests.fakes.stores import FIXTURES, place
+from tests.fakes.stores import place, recording, recordings
 
 STORE = CopilotStore()
 HOW = "Create hello.txt and tell me when done"
@@ -145,7 +145,7 @@ COMMON: dict[str, Any] = {
 
 
 def test_every_recording_is_in_the_table() -> None:
-    assert {path.name for path in (FIXTURES / "copilot").iterdir()} == set(RECORDINGS)
+    assert recordings("copilot") == set(RECORDINGS)
 
 
 @pytest.mark.parametrize("name", RECORDINGS)
@@ -308,7 +308,7 @@ def test_how_a_person_resumes_it() -> None:
 
 
 SOURCES = {
-    name: next((FIXTURES / "copilot" / name).rglob("events.jsonl")).read_bytes().replace(b"$CWD", b"/w/app")
+    name: next(recording(f"copilot/{name}").rglob("events.jsonl")).read_bytes().replace(b"$CWD", b"/w/app")
     for name in ("todo", "tool_edit", "resume", "write_then_quota", "acp.tool_shell.reject")
 }
 

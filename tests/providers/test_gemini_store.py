@@ -16,7 +16,7 @@ from relay.providers.gemini_store import GeminiStore
 from relay.providers.store_protocol import RunningProcess
 from tests.fakes.lifting import FILES, damages, found, lifted, machine, the_one, told
 from tests.fakes.recorded import certain, differing, shown
-from tests.fakes.stores import FIXTURES, place
+from tests.fakes.stores import place, recording, recordings
 
 STORE = GeminiStore()
 HOW = "Create hello.txt and tell me when done"
@@ -172,7 +172,7 @@ def one_with_a_prompt(home: Path) -> SessionIntel:
 
 
 def test_every_recording_is_in_the_table() -> None:
-    assert {path.name for path in (FIXTURES / "gemini").iterdir()} == set(RECORDINGS)
+    assert recordings("gemini") == set(RECORDINGS)
 
 
 @pytest.mark.parametrize("name", RECORDINGS)
@@ -431,7 +431,7 @@ def test_how_a_person_resumes_it() -> None:
 
 
 SOURCES = {
-    name: max((FIXTURES / "gemini" / name).rglob("*.jsonl"), key=lambda path: path.stat().st_size)
+    name: max(recording(f"gemini/{name}").rglob("*.jsonl"), key=lambda path: path.stat().st_size)
     .read_bytes()
     .replace(b"$CWD", b"/w/shop")
     for name in ("todo_m25pro", "tool_edit", "resume", "acp.load_after_a_minute", "write_then_quota")

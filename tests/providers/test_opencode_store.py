@@ -17,7 +17,7 @@ from relay.providers.opencode_store import OpenCodeStore
 from relay.providers.store_protocol import RunningProcess
 from tests.fakes.lifting import FILES, found, lifted, machine, the_one, told
 from tests.fakes.recorded import differing, shown
-from tests.fakes.stores import FIXTURES, place
+from tests.fakes.stores import place, recording, recordings
 
 STORE = OpenCodeStore()
 HOW = "Create hello.txt and tell me when done"
@@ -162,7 +162,7 @@ COMMON: dict[str, Any] = {
 
 
 def test_every_recording_is_in_the_table() -> None:
-    assert {path.name for path in (FIXTURES / "opencode").iterdir()} == set(RECORDINGS)
+    assert recordings("opencode") == set(RECORDINGS)
 
 
 @pytest.mark.parametrize("name", RECORDINGS)
@@ -538,7 +538,7 @@ def test_no_damaged_row_ends_the_reading_or_loses_another(
     path = home / ".local" / "share" / "opencode" / "opencode.db"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
-    script = next((FIXTURES / "opencode" / name).rglob("*.sql")).read_text().replace("$CWD", cwd)
+    script = next(recording(f"opencode/{name}").rglob("*.sql")).read_text().replace("$CWD", cwd)
     with sqlite3.connect(path) as connection:
         connection.executescript(script)
         rows = connection.execute("SELECT id, message_id, data FROM part ORDER BY id").fetchall()

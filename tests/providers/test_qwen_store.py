@@ -15,7 +15,7 @@ from relay.providers.qwen_store import QwenStore
 from relay.providers.store_protocol import RunningProcess
 from tests.fakes.lifting import FILES, damages, found, lifted, machine, the_one, told
 from tests.fakes.recorded import certain, differing, shown
-from tests.fakes.stores import FIXTURES, place
+from tests.fakes.stores import place, recording, recordings
 
 STORE = QwenStore()
 HOW = "Create hello.txt and tell me when done"
@@ -156,7 +156,7 @@ COMMON: dict[str, Any] = {
 
 
 def test_every_recording_is_in_the_table() -> None:
-    assert {path.name for path in (FIXTURES / "qwen").iterdir()} == set(RECORDINGS)
+    assert recordings("qwen") == set(RECORDINGS)
 
 
 @pytest.mark.parametrize("name", RECORDINGS)
@@ -327,7 +327,7 @@ def test_how_a_person_resumes_it() -> None:
 
 
 SOURCES = {
-    name: next((FIXTURES / "qwen" / name).rglob("chats/*.jsonl")).read_bytes().replace(b"$CWD", b"/w/app")
+    name: next(recording(f"qwen/{name}").rglob("chats/*.jsonl")).read_bytes().replace(b"$CWD", b"/w/app")
     for name in ("todo", "tool_edit", "resume", "rate_limit_429", "input_stream_json")
 }
 
