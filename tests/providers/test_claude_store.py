@@ -16,7 +16,7 @@ from relay.core.intel import Depth, SessionIntel
 from relay.effects.store_files import DiskFiles
 from relay.providers.claude_store import ClaudeStore
 from relay.providers.store_protocol import Live, RunningProcess
-from tests.fakes.lifting import FILES, damages, found, lifted, machine, the_one, told
+from tests.fakes.lifting import FILES, damages, found, lifted, machine, the_one
 from tests.fakes.stores import place, recording, recordings
 
 STORE = ClaudeStore()
@@ -194,15 +194,6 @@ def test_a_recording_is_lifted(name: str, tmp_path: Path) -> None:
     assert intel.skipped == ()
     assert intel.started_at is not None
     assert intel.started_at <= (intel.last_activity or intel.started_at)
-
-
-@pytest.mark.parametrize("name", sorted({*RECORDINGS, *TWO}))
-def test_a_list_tells_the_same(name: str, tmp_path: Path) -> None:
-    home, _ = place(f"claude/{name}", tmp_path)
-
-    full, listed = (lifted(STORE, machine(home), depth) for depth in (Depth.FULL, Depth.LIST))
-
-    assert [told(intel) for intel in listed] == [told(intel) for intel in full]
 
 
 def test_two_sessions_of_one_folder_are_two(tmp_path: Path) -> None:

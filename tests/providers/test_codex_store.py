@@ -145,15 +145,6 @@ def test_a_recording_is_lifted(name: str, tmp_path: Path) -> None:
     assert intel.skipped == ()
 
 
-@pytest.mark.parametrize("name", sorted({*RECORDINGS, *TWO}))
-def test_a_list_tells_the_same(name: str, tmp_path: Path) -> None:
-    home, _ = place(f"codex/{name}", tmp_path)
-
-    full, listed = (lifted(STORE, machine(home), depth) for depth in (Depth.FULL, Depth.LIST))
-
-    assert [told(intel) for intel in listed] == [told(intel) for intel in full]
-
-
 @pytest.mark.parametrize("depth", Depth)
 def test_a_fork_goes_on_with_what_its_origin_knew(depth: Depth, tmp_path: Path) -> None:
     home, _ = place("codex/resume_unknown", tmp_path)

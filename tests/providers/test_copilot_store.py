@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from relay.core.intel import Depth
 from relay.providers.copilot_store import CopilotStore
 from relay.providers.store_protocol import RunningProcess
-from tests.fakes.lifting import damages, found, lifted, machine, the_one, told
+from tests.fakes.lifting import damages, found, machine, the_one
 from tests.fakes.recorded import certain, differing, shown
 from tests.fakes.stores import place, recording, recordings
 
@@ -157,15 +157,6 @@ def test_a_recording_is_lifted(name: str, tmp_path: Path) -> None:
 
     assert differing(intel, {"title": expected["first_prompt"], **expected}) == {}
     assert f"/{intel.native_id}/" in intel.path
-
-
-@pytest.mark.parametrize("name", RECORDINGS)
-def test_a_list_tells_the_same(name: str, tmp_path: Path) -> None:
-    home, _ = place(f"copilot/{name}", tmp_path)
-
-    full, listed = (lifted(STORE, machine(home), depth) for depth in (Depth.FULL, Depth.LIST))
-
-    assert [told(intel) for intel in listed] == [told(intel) for intel in full]
 
 
 ID = "0a1b2c3d-0000-4000-8000-000000000001"

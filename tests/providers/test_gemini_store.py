@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from relay.core.intel import Depth, SessionIntel
 from relay.providers.gemini_store import GeminiStore
 from relay.providers.store_protocol import RunningProcess
-from tests.fakes.lifting import FILES, damages, found, lifted, machine, the_one, told
+from tests.fakes.lifting import FILES, damages, found, lifted, machine, the_one
 from tests.fakes.recorded import certain, differing, shown
 from tests.fakes.stores import place, recording, recordings
 
@@ -184,15 +184,6 @@ def test_a_recording_is_lifted(name: str, tmp_path: Path) -> None:
     assert differing(intel, {**COMMON, "cwd": str(cwd), **RECORDINGS[name]}) == {}
     assert intel.native_id[:8] in intel.path
     assert len(intel.native_id) == 36
-
-
-@pytest.mark.parametrize("name", RECORDINGS)
-def test_a_list_tells_the_same(name: str, tmp_path: Path) -> None:
-    home, _ = place(f"gemini/{name}", tmp_path)
-
-    full, listed = (lifted(STORE, machine(home), depth) for depth in (Depth.FULL, Depth.LIST))
-
-    assert [told(intel) for intel in listed] == [told(intel) for intel in full]
 
 
 def test_the_times_are_those_of_the_first_and_the_last_message(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from relay.evaluation.scripts import EditedFile, Planned, RanCommand, ReadFile, 
 from relay.evaluation.writers import WRITERS
 from relay.providers.stores import store_named
 from tests.fakes.lifting import lifted, machine, told
-from tests.fakes.stores import FIXTURES, place
+from tests.fakes.stores import place, recordings
 
 LINES = ("claude", "codex", "gemini", "qwen", "copilot")
 """Stores of JSON lines."""
@@ -185,8 +185,8 @@ def test_generated_lines(store_name: str, variant: Variant, seed: int, tmp_path:
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("store_name", LINES)
 def test_recorded_lines(store_name: str, variant: Variant, tmp_path: Path) -> None:
-    for number, folder in enumerate(sorted((FIXTURES / store_name).iterdir())):
-        home, _ = place(f"{store_name}/{folder.name}", tmp_path / str(number))
+    for number, name in enumerate(sorted(recordings(store_name))):
+        home, _ = place(f"{store_name}/{name}", tmp_path / str(number))
         change(home, variant, random.Random(number), torn=False)
         if lifted(store_named(store_name), machine(home), Depth.LIST):
             assert_alike(store_name, home)
@@ -197,3 +197,10 @@ def test_generated_rows(seed: int, tmp_path: Path) -> None:
     generate("opencode", tmp_path, seed)
 
     assert_alike("opencode", tmp_path)
+
+
+@pytest.mark.parametrize("name", sorted(recordings("opencode")))
+def test_recorded_rows(name: str, tmp_path: Path) -> None:
+    home, _ = place(f"opencode/{name}", tmp_path)
+
+    assert_alike("opencode", home)

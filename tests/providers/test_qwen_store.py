@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from relay.core.intel import Depth
 from relay.providers.qwen_store import QwenStore
 from relay.providers.store_protocol import RunningProcess
-from tests.fakes.lifting import FILES, damages, found, lifted, machine, the_one, told
+from tests.fakes.lifting import FILES, damages, found, machine, the_one
 from tests.fakes.recorded import certain, differing, shown
 from tests.fakes.stores import place, recording, recordings
 
@@ -167,15 +167,6 @@ def test_a_recording_is_lifted(name: str, tmp_path: Path) -> None:
 
     assert differing(intel, {**COMMON, "cwd": str(cwd), **RECORDINGS[name]}) == {}
     assert intel.path.endswith(f"{intel.native_id}.jsonl")
-
-
-@pytest.mark.parametrize("name", RECORDINGS)
-def test_a_list_tells_the_same(name: str, tmp_path: Path) -> None:
-    home, _ = place(f"qwen/{name}", tmp_path)
-
-    full, listed = (lifted(STORE, machine(home), depth) for depth in (Depth.FULL, Depth.LIST))
-
-    assert [told(intel) for intel in listed] == [told(intel) for intel in full]
 
 
 ID = "0a1b2c3d-0000-4000-8000-000000000001"
