@@ -40,6 +40,12 @@ ALIKE = (
     "parent",
 )
 """What a list tells as well as a full reading does."""
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**40), 2**70) | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+"""Any value that a record may have in the place of the usual one."""
 
 
 def machine(home: Path, **more: object) -> Machine:

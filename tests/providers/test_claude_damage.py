@@ -8,13 +8,9 @@ from hypothesis import strategies as st
 
 from relay.providers.claude_stream import ClaudeDialogue
 from tests.fakes.claude import feed, names, printed, request, result, started
+from tests.fakes.lifting import JSON
 
 LINES = [data for name in names() for data in printed(name)]
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
-    max_leaves=8,
-)
 
 
 def grown(record: object, at: int, value: object) -> object:

@@ -16,7 +16,7 @@ from relay.core.intel import Depth, SessionIntel
 from relay.providers.cline_store import ClineStore
 from relay.providers.store_protocol import Live, Machine, RunningProcess
 from tests.fakes.editors import DONE, FILE, PLATFORMS, REMAINING, TASK, TEST, cwd_of, editors
-from tests.fakes.lifting import FILES, found, lifted, machine, the_one, told
+from tests.fakes.lifting import FILES, JSON, found, lifted, machine, the_one, told
 from tests.fakes.stores import FIXTURES, place, recordings
 
 STORE = ClineStore()
@@ -340,13 +340,6 @@ def test_a_damaged_window_gives_the_messages_that_are_whole(
     if at < WINDOW.index(b'"checkpoint_created"') and not cut:
         assert intel.tasks_remaining == REMAINING
         assert TEST in str(intel.commands)
-
-
-JSON = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5)),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=5,
-)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)

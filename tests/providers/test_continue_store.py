@@ -16,7 +16,7 @@ from relay.core.intel import Depth, SessionIntel
 from relay.providers.continue_store import ContinueStore
 from relay.providers.store_protocol import Machine, RunningProcess
 from tests.fakes.editors import FILE, PLATFORMS, TASK, TEST, cwd_of, editors
-from tests.fakes.lifting import FILES, machine, the_one, told
+from tests.fakes.lifting import FILES, JSON, machine, the_one, told
 from tests.fakes.stores import FIXTURES
 
 STORE = ContinueStore()
@@ -136,13 +136,6 @@ def test_a_damaged_session_gives_the_messages_that_are_whole(
     if at < SECOND - 200 and not cut:
         assert "The migration is written" in intel.last_message
         assert FILE in str((intel.files_changed, intel.files_outside))
-
-
-JSON = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5)),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=5,
-)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)

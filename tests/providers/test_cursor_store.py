@@ -19,7 +19,7 @@ from relay.effects.store_files import DiskFiles
 from relay.providers.cursor_store import CursorStore
 from relay.providers.store_protocol import Machine, RunningProcess
 from tests.fakes.editors import DONE, FILE, MONEY, PLATFORMS, REMAINING, TASK, TEST, cwd_of, editors
-from tests.fakes.lifting import FILES, found, lifted, machine, told
+from tests.fakes.lifting import FILES, JSON, found, lifted, machine, told
 
 MAIN = "79a0cfe0-bd35-58bb-8589-5753b738f8c8"
 CHILD = "89c168ff-f59e-58da-91c6-ab4c0a78e330"
@@ -247,13 +247,6 @@ def test_a_database_of_another_make_is_no_error(tmp_path: Path, how: str) -> Non
     assert lifted(CursorStore(), machine(tmp_path)) == []
 
 
-JSON = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5)),
-    lambda inner: st.one_of(
-        st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=5), inner, max_size=3)
-    ),
-    max_leaves=5,
-)
 KEYS = (
     *("type", "text", "createdAt", "toolFormerData", "tokenCount", "workspaceUris", "errorDetails", "todos"),
     *(

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from relay.core.intel import Depth, SessionIntel
 from relay.providers.gemini_store import GeminiStore
 from relay.providers.store_protocol import RunningProcess
-from tests.fakes.lifting import FILES, damages, found, lifted, machine, the_one
+from tests.fakes.lifting import FILES, JSON, damages, found, lifted, machine, the_one
 from tests.fakes.recorded import certain, differing, shown
 from tests.fakes.stores import place, recording, recordings
 
@@ -452,11 +452,6 @@ def test_no_damage_ends_the_reading_or_loses_a_whole_record(
                     assert each["args"]["file_path"].removeprefix("/w/shop/") in intel.files_changed
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
-    max_leaves=8,
-)
 KEYS = ("id", "type", "content", "timestamp", "tokens", "model", "toolCalls", "$set", "$rewindTo", "messages")
 
 

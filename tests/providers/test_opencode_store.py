@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from relay.core.intel import Depth, SessionIntel
 from relay.providers.opencode_store import OpenCodeStore
 from relay.providers.store_protocol import RunningProcess
-from tests.fakes.lifting import FILES, found, lifted, machine, the_one
+from tests.fakes.lifting import FILES, JSON, found, lifted, machine, the_one
 from tests.fakes.recorded import differing, shown
 from tests.fakes.stores import place, recording, recordings
 
@@ -552,11 +552,6 @@ def test_no_damaged_row_ends_the_reading_or_loses_another(
                 assert changed in intel.files_changed
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**40), 2**70) | st.floats() | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
-    max_leaves=8,
-)
 KEYS = (
     "type",
     "role",

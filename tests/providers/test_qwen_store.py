@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from relay.core.intel import Depth
 from relay.providers.qwen_store import QwenStore
 from relay.providers.store_protocol import RunningProcess
-from tests.fakes.lifting import FILES, damages, found, machine, the_one
+from tests.fakes.lifting import FILES, JSON, damages, found, machine, the_one
 from tests.fakes.recorded import certain, differing, shown
 from tests.fakes.stores import place, recording, recordings
 
@@ -353,11 +353,6 @@ def test_no_damage_ends_the_reading_or_loses_a_whole_record(
         assert intel.tokens.input >= spent
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
-    max_leaves=8,
-)
 KINDS = st.sampled_from(("user", "assistant", "tool_result", "system"))
 KEYS = (
     "uuid",
