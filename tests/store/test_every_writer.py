@@ -306,6 +306,7 @@ ELSEWHERE = {
     "effects/stdin": "writes into the FIFO: tests/effects/test_child_stdin.py",
     "effects/worktree": "one folder that git fills: tests/effects/test_worktree.py",
     "effects/killpoints": "only when a test asks for it",
+    "effects/history_git": "objects to look at, in a folder that is thrown away",
     "effects/store_files": "copies of foreign databases to look at, in a folder that is thrown away",
     "cli/launch": "the output of a start that fails; nothing is read from it later",
     "cli/service": "the unit file: tests/cli/test_service.py",
@@ -417,7 +418,8 @@ def writes(source: str) -> bool:
         name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
         owner = ast.unparse(node.func.value) if isinstance(node.func, ast.Attribute) else ""
         arguments = " ".join(ast.unparse(argument) for argument in (*node.args, *node.keywords))
-        if name in WRITING_CALLS and owner != "formatter":
+        # `copy` without an owner is that of the module copy: values, not files.
+        if name in WRITING_CALLS and owner != "formatter" and (name, owner) != ("copy", ""):
             return True
         if name == "replace" and (owner in ("os", "atomic") or (len(node.args) == 1 and not node.keywords)):
             return True
