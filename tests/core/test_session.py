@@ -5,12 +5,22 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
 from attrs import evolve
 
 from relay.core import asks, commands, effects, reports
 from relay.core.chain import Target
 from relay.core.effects import LastPlaces
-from relay.core.events import AgentStarted, Observed, Place, TurnEnded, TurnOutcome
+from relay.core.events import (
+    AgentStarted,
+    AgentText,
+    Observed,
+    Place,
+    Retrying,
+    TurnEnded,
+    TurnOutcome,
+    TurnStarted,
+)
 from relay.core.facts import SessionFacts
 from relay.core.fsm import State
 from relay.core.record import Options, Run, Saying, SessionRecord
@@ -109,6 +119,46 @@ def test_a_turn_that_was_acted_on_is_not_acted_on_again() -> None:
     not_acted = session()
     not_acted.observed(ends, known=True)
     assert of(not_acted.caught_up(NOW), effects.SaveSession)[0].record.ending == "complete"
+
+
+RETRYING = [
+    seen(1, AgentStarted(native_id="n")),
+    seen(2, TurnStarted()),
+    seen(3, Retrying(attempt=1, delay=600.0)),
+]
+
+
+def test_an_agent_that_would_wait_long_by_itself_is_left_after_a_restart_too() -> None:
+    """The retry was logged by a life that died before it was acted on."""
+    rules = session()
+    rules.observed(RETRYING, known=True)
+    outputs = rules.caught_up(NOW)
+    assert of(outputs, effects.SaveSession)[0].record.reason == "alpha would wait 600 s by itself"
+    assert [ask.run for ask in of(saved(rules, outputs), asks.ReachSafePoint)] == [1]
+    assert rules.record.state is State.PAUSING
+
+
+def test_an_agent_that_would_wait_long_by_itself_is_left_at_once() -> None:
+    outputs = session().observed(RETRYING)
+    assert of(outputs, effects.SaveSession)[-1].record.reason == "alpha would wait 600 s by itself"
+
+
+@pytest.mark.parametrize(
+    ("later", "chain"),
+    [
+        ([seen(4, AgentText(text="on I go"))], (ALPHA, BETA)),
+        ([seen(4, Retrying(attempt=1, delay=2.0)), seen(5, AgentText(text="on I go"))], (ALPHA, BETA)),
+        ([], (ALPHA,)),
+    ],
+    ids=["it went on", "it went on after another", "there is nobody else"],
+)
+def test_an_agent_that_went_on_after_a_long_wait_is_not_left(
+    later: list[Observed], chain: tuple[Target, ...]
+) -> None:
+    rules = session(options=Options(goal="build it", chain=chain))
+    rules.observed([*RETRYING, *later], known=True)
+    assert of(rules.caught_up(NOW), effects.SaveSession) == []
+    assert rules.record.state is State.RUNNING
 
 
 def test_known_events_are_not_recorded_again() -> None:
