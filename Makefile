@@ -32,7 +32,8 @@ SEED ?= 1
 
 soak: $(VENV)/.dev
 	RELAY_CRASH_POINTS=all RELAY_CRASH_SESSIONS=$(SESSIONS) RELAY_CRASH_SEED=$(SEED) \
-		RELAY_STREAM_MB=1024 timeout 3600 $(BIN)/python -m pytest tests/crash tests/daemon/test_streams.py $(ARGS)
+		RELAY_STREAM_MB=1024 RELAY_MANY_FILES=100000 RELAY_PATIENCE=900 timeout 5400 $(BIN)/python -m pytest \
+		tests/crash tests/daemon/test_streams.py tests/daemon/test_many_files.py $(ARGS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .

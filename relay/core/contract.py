@@ -11,6 +11,7 @@ import hashlib
 import hmac
 import json
 from datetime import datetime
+from itertools import chain, islice
 from typing import Any
 
 import attrs
@@ -166,7 +167,8 @@ def build(facts: SessionFacts, here: Circumstances) -> Contract:
     """The contract of a handoff, unsigned. Every text in it is clean; paths stand as they are."""
     goal = shorten(clean(facts.goal), GOAL_CHARS)
     known = {change.path for change in here.files}
-    told = (ChangedPath(path=_path(path), status="?") for path in facts.changed if path not in known)
+    told = (ChangedPath(path=path, status="?") for path in facts.changed if path not in known)
+    changed = islice(chain(here.files, told), MOST_FILES)
     items = dict.fromkeys((*facts.finished, *(item.text for item in facts.plan)))
     return Contract(
         contract_id=here.contract_id,
@@ -195,9 +197,7 @@ def build(facts: SessionFacts, here: Circumstances) -> Contract:
             RanCommand(command=one_line(ran.command), exit_code=ran.exit_code)
             for ran in facts.commands.values()
         ),
-        files_changed=(*(evolve(change, path=_path(change.path)) for change in here.files), *told)[
-            :MOST_FILES
-        ],
+        files_changed=tuple(evolve(change, path=_path(change.path)) for change in changed),
         last_message=clean(facts.last_message),
         diff_stat=one_line(here.diff_stat),
         verify_commands=tuple(clean(command) for command in here.verify),

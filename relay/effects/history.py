@@ -1,7 +1,7 @@
 """Reads of a repository's history: differences, patches, a session's commits.
 
-Called by the API. Done by libgit2, in threads, and by git itself where libgit2 can't (`history_git`).
-Nothing is changed and no program that the repository names is run.
+Called by the API. Commits are read by libgit2, in threads; files as they lie, and what libgit2 can't open, by
+git itself (`history_git`). Nothing is changed and no program that the repository names is run.
 """
 
 from __future__ import annotations
@@ -79,11 +79,7 @@ async def session_diff(root: Path, sid: str, base: str, worktree: Path, *, limit
     check_sha(base)
     check_sid(sid)
     if await trio.Path(worktree / ".git").exists():
-        return await _read(
-            worktree,
-            lambda repo: _worktree_diff(repo, _find(repo, base), limit),
-            partial(history_git.worktree_diff, worktree, base, limit),
-        )
+        return await history_git.worktree_diff(worktree, base, limit)
     return await _read(
         root,
         lambda repo: _diff(_find(repo, base), _tip(repo, sid), limit),
@@ -97,11 +93,7 @@ async def diff_uncommitted(root: Path) -> Diff:
     Raises:
         GitError: as `diff`.
     """
-    return await _read(
-        root,
-        lambda repo: _worktree_diff(repo, repo.head.peel(pygit2.Commit), 0),
-        partial(history_git.worktree_diff, root, "HEAD", 0),
-    )
+    return await history_git.worktree_diff(root, "HEAD", 0)
 
 
 async def session_commits(root: Path, sid: str, base: str, *, limit: int = 1000) -> tuple[Commit, ...]:
@@ -153,18 +145,6 @@ def _diff(base: pygit2.Commit | None, tip: pygit2.Commit, limit: int) -> Diff:
     found = tip.tree.diff_to_tree(base.tree, swap=True) if base else tip.tree.diff_to_tree(swap=True)
     found.find_similar()
     return _describe(found, str(base.id) if base else "", str(tip.id), limit)
-
-
-def _worktree_diff(repo: pygit2.Repository, base: pygit2.Commit, limit: int) -> Diff:
-    flags = (
-        pygit2.enums.DiffOption.INCLUDE_UNTRACKED
-        | pygit2.enums.DiffOption.RECURSE_UNTRACKED_DIRS
-        | pygit2.enums.DiffOption.SHOW_UNTRACKED_CONTENT
-        | pygit2.enums.DiffOption.IGNORE_SUBMODULES
-    )
-    found = base.tree.diff_to_workdir(flags)
-    found.find_similar(pygit2.enums.DiffFind.FIND_RENAMES | pygit2.enums.DiffFind.FIND_FOR_UNTRACKED)
-    return _describe(found, str(base.id), "", limit)
 
 
 def _describe(found: pygit2.Diff, base: str, tip: str, limit: int) -> Diff:

@@ -1,7 +1,7 @@
-"""The reads of `history` by git itself, for what libgit2 cannot open: SHA-256 objects, reftable, and whatever
-comes next.
+"""The reads of `history` by git itself: of files as they lie, and of what libgit2 cannot open.
 
-Called by `history`. Nothing in the repository is changed: what is not committed is written as objects into a
+Called by `history`. libgit2 would read every file for a difference that leads to files; git knows from its
+index which ones to. Nothing in the repository is changed: what is not committed is written as objects into a
 folder of its own, which is gone afterwards.
 """
 
@@ -51,7 +51,11 @@ async def branch_diff(root: Path, sid: str, base: str, limit: int) -> Diff:
 
 
 async def worktree_diff(worktree: Path, base: str, limit: int) -> Diff:
-    """The difference between a commit ("HEAD" too) and the files as they lie in a checkout."""
+    """The difference between a commit ("HEAD" too) and the files as they lie in a checkout.
+
+    Args:
+        limit: bytes of patch at most; 0 for none.
+    """
     git = await open_git(worktree)
     _, git_dir, common_dir = await places(git)
     start = await git.commit_id("HEAD") if base == "HEAD" else await resolve_commit(git, base)
@@ -125,9 +129,11 @@ async def _describe(git: Git, base: str, tip: str, limit: int) -> Diff:
     between = [base, tip] if base else ["--root", tip]
     bound = (("core.bigFileThreshold", str(LARGE)),)
     listing = await git.run(*_DIFF, "-z", "--raw", "--no-abbrev", "--numstat", *between, config=bound)
-    changes = tuple(_read(iter(listing.fields)))
+    changes = await trio.to_thread.run_sync(lambda: tuple(_read(iter(listing.fields))))
     cut = await _has_large(git, [oid for change, ids in changes if change.binary for oid in ids])
-    text = (await git.run(*_DIFF, "-p", *between, config=bound, most=limit + 1)).out
+    text = b""
+    if limit and changes:
+        text = (await git.run(*_DIFF, "-p", *between, config=bound, most=limit + 1)).out
     files = tuple(change for change, _ in changes)
     return Diff(
         base=base,

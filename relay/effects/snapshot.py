@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import trio
 from attrs import frozen
 
 from relay.effects.git import Git, mutex, open_git
@@ -190,7 +191,7 @@ async def changes(git: Git, old: str | None, new: str) -> tuple[FileChange, ...]
         *start,
         new,
     )
-    return _read_changes(listing.fields)
+    return await trio.to_thread.run_sync(_read_changes, listing.fields)
 
 
 def stat_line(files: Sequence[FileChange]) -> str:

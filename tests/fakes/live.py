@@ -22,7 +22,7 @@ from trio_websocket import open_websocket_url
 
 T = TypeVar("T")
 ENDED = ("COMPLETED", "FAILED", "STOPPED")
-PATIENCE = 60.0
+PATIENCE = float(os.environ.get("RELAY_PATIENCE", "60"))
 Event = dict[str, Any]
 
 
