@@ -24,10 +24,11 @@ from relay.effects.gitnames import path_bytes, path_text
 from relay.effects.repository import places, resolve_commit, session_refs
 from relay.effects.snapshot import FileChange, stat_line
 from relay.effects.staging import private_index, stage_all
-from relay.errors import NotFoundError
+from relay.errors import GitError, NotFoundError
 
 _DIFF = ("diff-tree", "-r", "-M", "-l1000", "--no-commit-id", "--no-ext-diff", "--no-textconv")
 _SCRATCH = "relay-objects-"
+_TRIES = 4
 
 
 async def diff(root: Path, base: str, tip: str, limit: int) -> Diff:
@@ -56,6 +57,14 @@ async def worktree_diff(worktree: Path, base: str, limit: int) -> Diff:
     Args:
         limit: bytes of patch at most; 0 for none.
     """
+    for _ in range(_TRIES - 1):
+        # An agent wrote to a file while git read it: git then gives up, or dies of a bus error.
+        with contextlib.suppress(GitError):
+            return await _worktree_diff(worktree, base, limit)
+    return await _worktree_diff(worktree, base, limit)
+
+
+async def _worktree_diff(worktree: Path, base: str, limit: int) -> Diff:
     git = await open_git(worktree)
     _, git_dir, common_dir = await places(git)
     start = await git.commit_id("HEAD") if base == "HEAD" else await resolve_commit(git, base)

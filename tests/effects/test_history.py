@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pygit2
 import pytest
 
 from relay.core.wire import to_wire
+from relay.effects import history_git
 from relay.effects.gitnames import BadNameError
 from relay.effects.history import commit_diff, diff, session_commits, session_diff
 from relay.effects.repository import inspect
 from relay.effects.rewind import rewind
 from relay.effects.snapshot import FileChange, take
 from relay.effects.worktree import create, discard
-from relay.errors import NoRepositoryError, NotFoundError
+from relay.errors import GitError, NoRepositoryError, NotFoundError
 from tests.fakes.repos import commit_all, fingerprint, git, isolate, make_repo, write
 
 
@@ -108,6 +110,25 @@ async def test_looking_at_a_sessions_work_leaves_nothing_and_large_files_are_onl
     assert found.cut
     assert len(found.patch) < 1000
     assert sorted((root / ".git").rglob("*")) == before
+
+
+async def test_a_file_that_changes_while_it_is_read_is_read_again(
+    root: Path, tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = git(root, "rev-parse", "HEAD")
+    write(tree, {"a.txt": "open\n"})
+    real, failures = history_git.stage_all, [GitError("exit status -7"), GitError("unstable object source")]
+
+    async def stage(*args: Any) -> Any:
+        if failures:
+            raise failures.pop()
+        return await real(*args)
+
+    monkeypatch.setattr(history_git, "stage_all", stage)
+    assert [f.path for f in (await session_diff(root, "s1", base, tree)).files] == ["a.txt"]
+    failures += [GitError("broken")] * 9
+    with pytest.raises(GitError, match="broken"):
+        await session_diff(root, "s1", base, tree)
 
 
 async def test_a_sessions_work_outlives_its_folder_and_its_branch(root: Path, tree: Path) -> None:
