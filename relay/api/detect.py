@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import PurePath
 from typing import Any
 
 from attrs import evolve
@@ -29,6 +30,14 @@ async def listed(context: ApiContext, call: Call) -> Mapping[str, Any]:
 async def shown(context: ApiContext, call: Call) -> Mapping[str, Any]:
     """GET /api/detect/{id}."""
     return await context.agents.agent(call.path["id"], _hours(call))
+
+
+async def transcript(context: ApiContext, call: Call) -> Mapping[str, Any]:
+    """GET /api/detect/transcript."""
+    path = call.query.get("file", "")
+    if not PurePath(path).is_absolute():
+        raise ConfigError(f"file {path[:200]!r} is not absolute", hint="give the transcript's whole path")
+    return await context.agents.agent(path, _hours(call))
 
 
 async def adopt(context: ApiContext, call: Call) -> Mapping[str, Any]:
@@ -136,6 +145,13 @@ ROUTES = (
         handler=shown,
         summary="One of them in full: by id, an unambiguous beginning of it, or 'latest'.",
         query=_QUERY,
+    ),
+    Route(
+        method="GET",
+        path="/api/detect/transcript",
+        handler=transcript,
+        summary="One of them in full, by its transcript, wherever that lies.",
+        query={**_QUERY, "file": "the transcript's path, absolute"},
     ),
     Route(
         method="POST",

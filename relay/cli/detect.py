@@ -89,7 +89,12 @@ def listed(hours: int, everything: bool, adopt: str, **how: Any) -> None:
 @since_option
 def show(wanted: str, hours: int) -> None:
     """One agent session in full, with its last turns. ID: an id, its beginning, a transcript, or "latest"."""
-    agent = _ask(f"/api/detect/{segment(wanted)}", hours, wanted)
+    path = Path(wanted).expanduser()
+    if path.suffix and path.exists():
+        whole = str(path.absolute())
+        agent = _ask("/api/detect/transcript", hours, whole, file=whole)
+    else:
+        agent = _ask(f"/api/detect/{segment(wanted)}", hours, wanted)
     if settings().as_json:
         print_json(agent)
         return
@@ -100,7 +105,7 @@ def show(wanted: str, hours: int) -> None:
         click.echo("  " + clean(str(turn["text"])).strip().replace("\n", "\n  "))
 
 
-def _ask(path: str, hours: int, wanted: str = "") -> Any:
+def _ask(route: str, hours: int, wanted: str = "", **query: str) -> Any:
     """From the daemon if one runs, else looked for here."""
     try:
         where = find(settings())
@@ -113,7 +118,7 @@ def _ask(path: str, hours: int, wanted: str = "") -> Any:
             return detection.shown(os.environ, Path.cwd(), wanted, hours)
         return detection.found(os.environ, Path.cwd(), hours)
     with Client(where) as client:
-        return client.get(path, sinceHours=str(hours))
+        return client.get(route, sinceHours=str(hours), **query)
 
 
 def _facts(agent: Mapping[str, Any]) -> list[tuple[str, object]]:

@@ -73,9 +73,7 @@ def recognise(files: StoreFiles, path: str) -> SessionIntel | None:
     read = (read_lone(files, store, path, Depth.LIST) for store in _PLACES)
     sessions = [lift.intel() for lift in read if lift is not None]
     best = max(sessions, key=lambda intel: intel.message_count, default=None)
-    if best is None or not best.first_prompt:
-        return None
-    return evolve(best, home="", path=path)
+    return best if best is not None and best.first_prompt else None
 
 
 def read_lone(files: StoreFiles, store: str, path: str, depth: Depth) -> Lift | None:
@@ -91,7 +89,9 @@ def read_lone(files: StoreFiles, store: str, path: str, depth: Depth) -> Lift | 
     only = _OneFile(files=files, real=path, shown=f"{path}/{place}")
     reader = store_named(store)
     for found in reader.find(only, path, 0.0):
-        return reader.open(only, found, depth).read()
+        lift = reader.open(only, found, depth).read()
+        lift.home, lift.path = "", path
+        return lift
     return None
 
 

@@ -96,6 +96,10 @@ async def test_a_transcript_that_lies_in_no_account_is_adopted_by_its_path(
     shutil.move(transcript, copy)
     await home.start()
 
+    shown = await home.cli("detect", "show", copy.name, cwd=tmp_path)
+    assert f"goal           {TASK}" in shown.stdout.decode(), shown.stderr
+    assert f"transcript     {copy}" in shown.stdout.decode()
+
     answer = await adopted(home, str(copy))
 
     assert (answer["provider"], answer["goal"], answer["folder"]) == ("codex", TASK, str(shop))
