@@ -23,7 +23,7 @@ from relay.effects.git import Git, open_git
 from relay.effects.gitnames import path_bytes, path_text
 from relay.effects.repository import places, resolve_commit, session_refs
 from relay.effects.snapshot import FileChange, stat_line
-from relay.effects.staging import private_index, stage_all
+from relay.effects.staging import private_index, stage_all, store_errors
 from relay.errors import GitError, NotFoundError
 
 _DIFF = ("diff-tree", "-r", "-M", "-l1000", "--no-commit-id", "--no-ext-diff", "--no-textconv")
@@ -197,7 +197,11 @@ async def _known(git: Git, commit: str, paths: list[str]) -> frozenset[str]:
 
 @contextlib.asynccontextmanager
 async def _scratch(git_dir: Path, common_dir: Path) -> AsyncIterator[Path]:
-    """A folder for new objects beside those of the repository; gone at the end."""
+    """A folder for new objects beside those of the repository; gone at the end.
+
+    Raises:
+        DiskFullError, StoreError, GitError: it cannot be made.
+    """
     path = git_dir / f"{_SCRATCH}{os.getpid()}-{os.urandom(4).hex()}"
 
     def prepare() -> None:
@@ -209,7 +213,8 @@ async def _scratch(git_dir: Path, common_dir: Path) -> AsyncIterator[Path]:
         (path / "info" / "alternates").write_bytes(os.fsencode(common_dir / "objects") + b"\n")
 
     try:
-        await trio.to_thread.run_sync(prepare)
+        with store_errors(path):
+            await trio.to_thread.run_sync(prepare)
         yield path
     finally:
         with trio.CancelScope(shield=True):

@@ -89,7 +89,7 @@ async def private_index(git_dir: Path, *, copy: bool = True) -> AsyncIterator[Pa
     """
     path = git_dir / f"{_PRIVATE}{os.getpid()}-{os.urandom(4).hex()}"
     try:
-        with _store_errors(path):
+        with store_errors(path):
             await trio.to_thread.run_sync(_prepare, git_dir, path, copy)
         yield path
     finally:
@@ -180,7 +180,7 @@ async def index_lock(git_dir: Path, waits: tuple[float, ...] = LOCK_WAITS) -> As
     mark = f"relay {os.getpid()} {psutil.Process().create_time()} {os.urandom(8).hex()}\n".encode()
     pending = iter(waits)
     while True:
-        with _store_errors(lock):
+        with store_errors(lock):
             if _take_lock(lock, mark):
                 break
         wait = next(pending, None)
@@ -204,7 +204,7 @@ async def install_index(git_dir: Path, index: Path) -> None:
         ConflictError: another process kept the index's lock.
     """
     async with index_lock(git_dir) as lock:
-        with _store_errors(lock):
+        with store_errors(lock):
             replace_index(lock, index)
 
 
@@ -349,7 +349,8 @@ def _is_orphan(mark: bytes) -> bool:
 
 
 @contextlib.contextmanager
-def _store_errors(path: Path) -> Iterator[None]:
+def store_errors(path: Path) -> Iterator[None]:
+    """What keeps a file in a git folder from being written becomes an error that says what to do."""
     try:
         yield
     except PermissionError as error:

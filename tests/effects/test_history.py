@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from relay.effects.repository import inspect
 from relay.effects.rewind import rewind
 from relay.effects.snapshot import FileChange, take
 from relay.effects.worktree import create, discard
-from relay.errors import GitError, NoRepositoryError, NotFoundError
+from relay.errors import DiskFullError, GitError, NoRepositoryError, NotFoundError
 from tests.fakes.repos import commit_all, fingerprint, git, isolate, make_repo, write
 
 
@@ -109,6 +110,25 @@ async def test_looking_at_a_sessions_work_leaves_nothing_and_large_files_are_onl
     ]
     assert found.cut
     assert len(found.patch) < 1000
+    assert sorted((root / ".git").rglob("*")) == before
+
+
+async def test_a_full_disk_is_said_and_nothing_is_left(
+    root: Path, tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = git(root, "rev-parse", "HEAD")
+    write(tree, {"a.txt": "other\n"})
+    before = sorted((root / ".git").rglob("*"))
+    write_bytes = Path.write_bytes
+
+    def full(path: Path, data: bytes) -> int:
+        if path.name == "alternates":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write_bytes(path, data)
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(DiskFullError):
+        await session_diff(root, "s1", base, tree)
     assert sorted((root / ".git").rglob("*")) == before
 
 

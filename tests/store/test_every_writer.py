@@ -143,7 +143,7 @@ def index(root: Path) -> None:
 
 
 def install(root: Path) -> None:
-    with staging._store_errors(root / "index.lock"):
+    with staging.store_errors(root / "index.lock"):
         (root / "relay.index").write_bytes(b"new index")
         assert staging._take_lock(root / "index.lock", b"relay 1 2 3\n")
         try:
