@@ -11,30 +11,45 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from itertools import groupby
+from operator import itemgetter
 from pathlib import PurePath
 from typing import Any
 
 import orjson
 from attrs import define, field
 
-from relay.core.events import AgentText, Channel, ErrorSignal, TokenUsage, UsageReported
+from relay.core.events import AgentText, Channel, ErrorSignal
 from relay.core.failures import as_failed, classify
 from relay.core.intel import Depth
 from relay.core.lift import Lift
 from relay.core.prompts import typed
 from relay.providers import shapes
 from relay.providers.acts import act, plan_in
+from relay.providers.opencode_skim import ENDS, QUIET_PART, QUIET_TOOLS, OpenCodeSkim
+from relay.providers.skimming import Spending
 from relay.providers.store_protocol import Found, StoreFiles
 from relay.providers.wordings import wording_of
 
 _WORDING = wording_of("opencode")
 _RUNNING = ("running", "pending", "")
-_ENDS = ("stop", "length", "content-filter")
 _MOST_CHILDREN = 200
 _MOST_FILES = 200
 _MOST_BYTES = 32 * 1024 * 1024
 _LARGE = 8_192
 """Characters of a part from which on a list leaves out what a tool printed."""
+
+
+_QUIET: Mapping[str, Any] = {"type": "tool"}
+_TOOL = '{"type":"tool","tool":"'
+_LISTED_PART = (
+    "CAST(CASE "
+    f"WHEN substr(p.data, 1, {len(_TOOL)}) = '{_TOOL}' AND "
+    f"substr(p.data, {len(_TOOL) + 1}, instr(substr(p.data, {len(_TOOL) + 1}, 40), '\"') - 1) IN "
+    f"({', '.join(map(repr, QUIET_TOOLS))}) THEN '{QUIET_PART.decode()}' "
+    f"WHEN length(p.data) > {_LARGE} AND json_valid(p.data) "
+    "THEN json_remove(p.data, '$.state.output', '$.state.metadata') ELSE p.data END AS BLOB)"
+)
+"""For a list a part without what a tool printed, and nothing but a word of tools that do not matter."""
 
 
 @define
@@ -73,21 +88,23 @@ class OpenCodeRows(OpenCodeSession):
 
     def lift_into(self, lift: Lift) -> None:
         """See `OpenCodeSession`."""
-        key = self.found.key
+        key, spent = self.found.key, Spending()
         with self.files.database(self.found.paths[0]) as database:
             if database is None:
                 return
             try:
                 _session_row(lift, database, key)
                 reverted = _reverted(database, key)
-                for message in _messages(lift, database, key):
-                    _fold(lift, message, taken_back=bool(reverted) and message.name >= reverted)
+                skim = None if lift.thorough or reverted else OpenCodeSkim(lift, spent)
+                for message in _messages(lift, database, key, skim):
+                    _fold(lift, message, spent, taken_back=bool(reverted) and message.name >= reverted)
                 for child in _children(database, key):
                     for message in _messages(lift, database, child):
-                        _fold(lift, message, side=True)
+                        _fold(lift, message, spent, side=True)
             except sqlite3.Error:
                 # A torn page: what was read by then is kept.
                 lift.skip("malformed")
+            lift.totals(spent.usage)
             query = "SELECT content, status FROM todo WHERE session_id = ? ORDER BY position"
             todos = tuple({"content": text, "status": status} for text, status in rows(database, query, key))
         plan = plan_in(todos)
@@ -100,7 +117,7 @@ class OpenCodeFiles(OpenCodeSession):
 
     def lift_into(self, lift: Lift) -> None:
         """See `OpenCodeSession`."""
-        found = self.found
+        found, spent = self.found, Spending()
         told = self._object(lift, found.paths[0])
         times = shapes.mapping(told, "time")
         lift.named(
@@ -117,7 +134,8 @@ class OpenCodeFiles(OpenCodeSession):
             message = _Message(name=name, data=self._object(lift, path))
             parts = self._sorted(f"storage/part/{name}/*.json") if _is_plain(name) else []
             message.parts = [self._object(lift, part) for part in parts]
-            _fold(lift, message, taken_back=bool(reverted) and name >= reverted)
+            _fold(lift, message, spent, taken_back=bool(reverted) and name >= reverted)
+        lift.totals(spent.usage)
         stored = self.files.read(f"{found.home}/storage/todo/{found.native_id}.json", _MOST_BYTES)
         if stored:
             plan = plan_in(shapes.items(shapes.record(b'{"todos":' + stored + b"}"), "todos"))
@@ -191,37 +209,49 @@ def _children(database: sqlite3.Connection, key: str) -> list[str]:
     return found
 
 
-def _messages(lift: Lift, database: sqlite3.Connection, key: str) -> Iterator[_Message]:
+def _messages(
+    lift: Lift, database: sqlite3.Connection, key: str, skim: OpenCodeSkim | None = None
+) -> Iterator[_Message]:
+    """The messages of a session, but for those that the skim takes."""
+    query = _query(database, thorough=lift.thorough)
+    # Ids and data as bytes: a function is called for every text.
+    for name, group in groupby(database.execute(query, (key,)) if query else (), key=itemgetter(0)):
+        grouped = list(group)
+        data, parts = grouped[0][1], [row[2] for row in grouped if row[2] is not None]
+        lift.bytes_read += sum(map(len, parts))
+        lift.bytes_read += len(data or b"")
+        if skim is not None:
+            if skim.take(data or b"", parts):
+                continue
+            skim.settle()
+        yield _Message(
+            name=str(name or b"", "utf-8", "replace"),
+            data=_json(lift, data),
+            parts=[_QUIET if part == QUIET_PART else _json(lift, part) for part in parts],
+        )
+    if skim is not None:
+        skim.settle()
+
+
+def _query(database: sqlite3.Connection, *, thorough: bool) -> str:
+    """Id and data of a session's messages and the data of their parts; "" where there is no such table."""
     there = table_columns(database, "message")
     if not {"id", "session_id", "data"} <= there:
-        return
-    first = "m.time_created, " if "time_created" in there else ""
-    part = "p.data"
-    if not lift.thorough:
-        part = (
-            f"CASE WHEN length(p.data) > {_LARGE} AND json_valid(p.data) "
-            "THEN json_remove(p.data, '$.state.output', '$.state.metadata') ELSE p.data END"
-        )
-    query = (
-        f"SELECT m.id, m.data, {part} FROM message m LEFT JOIN part p ON p.message_id = m.id "
-        f"WHERE m.session_id = ? ORDER BY {first}m.id, p.id"
-    )
+        return ""
+    chosen = "CAST(m.id AS BLOB), CAST(m.data AS BLOB)"
+    order = "m.time_created, m.id" if "time_created" in there else "m.id"
     if not {"id", "message_id", "data"} <= table_columns(database, "part"):
-        query = f"SELECT m.id, m.data, NULL FROM message m WHERE m.session_id = ? ORDER BY {first}m.id"
-    for name, group in groupby(database.execute(query, (key,)), key=lambda row: str(row[0])):
-        message: _Message | None = None
-        for _, data, part_data in group:
-            if message is None:
-                message = _Message(name=name, data=_json(lift, data))
-                lift.bytes_read += len(data or "")
-            if part_data is not None:
-                message.parts.append(_json(lift, part_data))
-                lift.bytes_read += len(part_data)
-        if message is not None:
-            yield message
+        return f"SELECT {chosen}, NULL FROM message m WHERE m.session_id = ? ORDER BY {order}"
+    part = "CAST(p.data AS BLOB)" if thorough else _LISTED_PART
+    return (
+        f"SELECT {chosen}, {part} FROM message m LEFT JOIN part p ON p.message_id = m.id "
+        f"WHERE m.session_id = ? ORDER BY {order}, p.id"
+    )
 
 
-def _fold(lift: Lift, message: _Message, *, side: bool = False, taken_back: bool = False) -> None:
+def _fold(
+    lift: Lift, message: _Message, spent: Spending, *, side: bool = False, taken_back: bool = False
+) -> None:
     """What a message says and did.
 
     Args:
@@ -237,7 +267,7 @@ def _fold(lift: Lift, message: _Message, *, side: bool = False, taken_back: bool
             lift.said(_unquoted(typed("\n".join(_texts(message.parts)))), at)
             _patched(lift, message.parts)
         return
-    _spent(lift, data, at, side=side)
+    _spent(lift, data, spent, side=side)
     if taken_back:
         return
     if not side:
@@ -261,7 +291,7 @@ def _fold(lift: Lift, message: _Message, *, side: bool = False, taken_back: bool
     elif data.get("summary") is not True:
         finish = shapes.text(data, "finish")
         # Older releases do not say why a message ended.
-        ended = finish in _ENDS if finish else bool(times.get("completed")) and _only_said(message.parts)
+        ended = finish in ENDS if finish else bool(times.get("completed")) and _only_said(message.parts)
         lift.turn_open = not ended
 
 
@@ -286,19 +316,17 @@ def _patched(lift: Lift, parts: Iterable[Mapping[str, Any]]) -> None:
                     lift.changed(path)
 
 
-def _spent(lift: Lift, data: Mapping[str, Any], at: datetime | None, *, side: bool) -> None:
-    spent = shapes.mapping(data, "tokens")
-    kept = shapes.mapping(spent, "cache")
-    usage = TokenUsage(
-        input=max(0, shapes.integer(spent, "input")) + max(0, shapes.integer(kept, "write")),
-        cached_input=max(0, shapes.integer(kept, "read")),
-        output=max(0, shapes.integer(spent, "output")) + max(0, shapes.integer(spent, "reasoning")),
-    )
-    cost = shapes.number(data, "cost")
-    if usage.total or cost:
-        lift.take(UsageReported(usage=usage, cost_usd=float(cost) if cost else None), at, side=side)
+def _spent(lift: Lift, data: Mapping[str, Any], spent: Spending, *, side: bool) -> None:
+    told = shapes.mapping(data, "tokens")
+    kept = shapes.mapping(told, "cache")
+    fresh = max(0, shapes.integer(told, "input")) + max(0, shapes.integer(kept, "write"))
+    cached = max(0, shapes.integer(kept, "read"))
+    output = max(0, shapes.integer(told, "output")) + max(0, shapes.integer(told, "reasoning"))
+    spent.add(fresh, cached, output)
+    if cost := shapes.number(data, "cost"):
+        lift.cost_usd = (lift.cost_usd or 0.0) + float(cost)
     if not side:
-        lift.context(shapes.integer(spent, "total") or usage.total)
+        lift.context(shapes.integer(told, "total") or fresh + cached + output)
 
 
 def _tool(lift: Lift, part: Mapping[str, Any], at: datetime | None, side: bool) -> None:
