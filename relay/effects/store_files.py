@@ -9,6 +9,7 @@ import os
 import sqlite3
 import stat
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,6 +21,8 @@ CHUNK = 1024 * 1024
 DATABASE_LIMIT = 4 * 1024**3
 """Bytes of a database that are copied; a larger one is left alone."""
 _COPY = 4 * 1024 * 1024
+_STILL = 2_000_000_000
+"""Nanoseconds; so long after a write the next one is told by the file's time."""
 _COPY_NAME = "copy.db"
 State = tuple[tuple[int, int], ...]
 """Size and time of a database and of its WAL."""
@@ -31,12 +34,15 @@ class DiskFiles:
     def __init__(self) -> None:
         self._kept: dict[str, tuple[State, Path]] | None = None
         self._folder: Path | None = None
+        self._written: set[str] = set()
 
     @contextmanager
     def keeping_copies(self) -> Iterator[None]:
         """Meanwhile a database is copied once, however often it is opened, until it changes.
 
-        A database that holds many sessions is opened for each of them. For one thread at a time.
+        A database that holds many sessions is opened for each of them. One that nobody works on is not
+        even copied: should somebody begin to write to it while it is open, closing it raises OSError, and
+        from then on it is copied. For one thread at a time.
         """
         with tempfile.TemporaryDirectory(prefix="relay-store-", ignore_cleanup_errors=True) as folder:
             self._kept, self._folder = {}, Path(folder)
@@ -100,8 +106,13 @@ class DiskFiles:
     def database(self, path: str) -> Iterator[sqlite3.Connection | None]:
         """See `StoreFiles`."""
         if self._kept is not None and self._folder is not None:
-            with _closing(self._kept_copy(path, self._kept, self._folder)) as connection:
+            state = _state(path)
+            still = _open_still(path, state) if state and path not in self._written else None
+            with _closing(still or self._kept_copy(path, self._kept, self._folder)) as connection:
                 yield connection
+            if still and _state(path) != state:
+                self._written.add(path)
+                raise OSError(f"{path} was written to while it was read")
             return
         with (
             tempfile.TemporaryDirectory(prefix="relay-store-", ignore_cleanup_errors=True) as folder,
@@ -205,9 +216,25 @@ def _connect(path: str, folder: Path) -> sqlite3.Connection | None:
     return _open_copy(copy)
 
 
+def _open_still(path: str, state: State) -> sqlite3.Connection | None:
+    """The file itself, if nobody has written to it of late: without a lock, and as if on a read-only disk.
+
+    What stands in a WAL or a journal would be passed over, so there must be neither.
+    """
+    (size, changed), (waiting, _) = state
+    busy = waiting or os.path.lexists(path + "-journal") or abs(time.time_ns() - changed) < _STILL
+    if busy or size > DATABASE_LIMIT or not Path(path).is_file():
+        return None
+    return _opened(f"{Path(path).absolute().as_uri()}?mode=ro&immutable=1")
+
+
 def _open_copy(copy: Path) -> sqlite3.Connection | None:
+    return _opened(copy.as_uri())
+
+
+def _opened(uri: str) -> sqlite3.Connection | None:
     try:
-        connection = sqlite3.connect(copy, isolation_level=None)
+        connection = sqlite3.connect(uri, isolation_level=None, uri=True)
         connection.text_factory = lambda data: data.decode("utf-8", "replace")
         connection.execute("PRAGMA query_only = 1")
         connection.execute("SELECT count(*) FROM sqlite_master").fetchone()

@@ -110,5 +110,8 @@ def _ints(told: object, *names: str) -> tuple[int, ...]:
     """Numbers of an object, 0 for one that is absent; () where one is negative, none or far too large."""
     if type(told) is not dict:
         return ()
-    values = tuple(told.get(name, 0) for name in names)
-    return values if all(type(value) is int and 0 <= value < _MOST for value in values) else ()
+    values = tuple([told.get(name, 0) for name in names])
+    for value in values:
+        if type(value) is not int or not 0 <= value < _MOST:
+            return ()
+    return values

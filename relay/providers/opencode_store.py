@@ -1,8 +1,8 @@
 """Where OpenCode keeps its sessions: `opencode.db`, an SQLite database in its data folder.
 
-Seen as OpenCode 1.18.33 writes it: tables session, message, part and todo, with JSON in `data`. It is read
-from a copy. Releases before kept a file for each message and part below `storage/` (read in public sources,
-not seen). What messages say is read by `relay.providers.opencode_messages`.
+Seen as OpenCode 1.18.33 writes it: tables session, message, part and todo, with JSON in `data`. Releases
+before kept a file for each message and part below `storage/` (read in public sources, not seen). What
+messages say is read by `relay.providers.opencode_messages`.
 """
 
 from __future__ import annotations
@@ -99,9 +99,10 @@ class OpenCodeStore:
             known.update(sessions)
             if max((each.mtime for each in written), default=0.0) < since:
                 return
-            families = _families(sessions)
+            families, touches = _families(sessions), _touches(database)
             for name, row in sessions.items():
-                told = [(name, _number(row["time_updated"])), *_touches(database, families[name])]
+                written_to = (touch for each in families[name] for touch in touches.get(each, ()))
+                told = [(name, _number(row["time_updated"])), *written_to]
                 touched = max(when for _, when in told) / 1000
                 if touched < since:
                     continue
@@ -154,14 +155,15 @@ def _families(sessions: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[str,
     return families
 
 
-def _touches(database: sqlite3.Connection, names: tuple[str, ...]) -> Iterator[tuple[str, int | float]]:
-    """When something was last written to the sessions, and how much there is, for a stamp."""
-    for name in names:
-        for table in ("message", "part"):
-            if {"session_id", "time_updated"} <= table_columns(database, table):
-                query = f"SELECT max(time_updated), count(*) FROM {table} WHERE session_id = ?"
-                for when, count in rows(database, query, name):
-                    yield (f"{name}:{table}:{count}", _number(when))
+def _touches(database: sqlite3.Connection) -> dict[str, list[tuple[str, int | float]]]:
+    """By session when something was last written to it, and how much there is, for a stamp."""
+    touches: dict[str, list[tuple[str, int | float]]] = {}
+    for table in ("message", "part"):
+        if {"session_id", "time_updated"} <= table_columns(database, table):
+            query = f"SELECT session_id, max(time_updated), count(*) FROM {table} GROUP BY session_id"
+            for name, when, count in rows(database, query):
+                touches.setdefault(str(name), []).append((f"{name}:{table}:{count}", _number(when)))
+    return touches
 
 
 def _number(value: object) -> int | float:

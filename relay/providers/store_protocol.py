@@ -157,8 +157,13 @@ class StoreFiles(Protocol):
         """The same lines, many at a time."""
 
     def database(self, path: str) -> AbstractContextManager[sqlite3.Connection | None]:
-        """A read-only connection to a private copy of an SQLite file, its WAL included; None when it is
-        absent or no database. Nobody's lock is taken. Text is decoded with replacement."""
+        """A read-only connection to an SQLite file that nobody works on, or to a private copy of it, its WAL
+        included; None when it is absent or no database. Nobody's lock is taken. Text is decoded with
+        replacement.
+
+        Raises:
+            OSError: at the end: it was written to while it was read, so that what was read may not fit.
+        """
 
 
 class Transcript(Protocol):

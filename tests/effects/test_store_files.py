@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -154,3 +155,82 @@ def test_kept_copies_are_made_anew_when_the_database_changed_and_are_gone_at_the
     own.close()
     assert seen == [1, 1, 2, 2]
     assert list(copies.iterdir()) == []
+
+
+@pytest.fixture
+def still(tmp_path: Path) -> Path:
+    """A database that nobody has written to for a minute."""
+    folder = tmp_path / "still"
+    folder.mkdir()
+    path = folder / "own #1.db"
+    with sqlite3.connect(path) as own:
+        own.execute("PRAGMA journal_mode = WAL")
+        own.execute("CREATE TABLE told (words TEXT)")
+        own.execute("INSERT INTO told VALUES ('first')")
+    own.close()
+    os.utime(path, (time.time() - 60,) * 2)
+    return path
+
+
+def words_in(files: DiskFiles, path: Path) -> list[str]:
+    with files.database(str(path)) as connection:
+        assert connection is not None
+        return [words for (words,) in connection.execute("SELECT words FROM told")]
+
+
+@pytest.fixture
+def copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where copies are made."""
+    folder = tmp_path / "copies"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+def test_a_database_that_nobody_works_on_is_not_copied_while_copies_are_kept(
+    still: Path, copies: Path
+) -> None:
+    files = DiskFiles()
+
+    with files.keeping_copies():
+        assert words_in(files, still) == ["first"]
+        assert list(copies.rglob("copy.db")) == []
+    assert list(still.parent.iterdir()) == [still]
+
+
+@pytest.mark.parametrize("beside", ["-wal", "-journal", ""])
+def test_a_database_that_somebody_may_work_on_is_copied(beside: str, still: Path, copies: Path) -> None:
+    if beside:
+        still.with_name(still.name + beside).write_bytes(b"something")
+    else:
+        os.utime(still)
+    files = DiskFiles()
+
+    with files.keeping_copies():
+        assert words_in(files, still) == ["first"]
+        assert len(list(copies.rglob("copy.db"))) == 1
+
+
+def test_what_was_written_while_it_was_read_is_told_and_read_from_a_copy_next(
+    still: Path, copies: Path
+) -> None:
+    files = DiskFiles()
+
+    with files.keeping_copies():
+        with pytest.raises(OSError, match="written to while"), files.database(str(still)):
+            with sqlite3.connect(still) as own:
+                own.execute("INSERT INTO told VALUES ('second')")
+            own.close()
+        os.utime(still, (time.time() - 60,) * 2)
+
+        assert words_in(files, still) == ["first", "second"]
+        assert len(list(copies.rglob("copy.db"))) == 1
+
+
+def test_a_still_database_cannot_be_written_through(still: Path, copies: Path) -> None:
+    files = DiskFiles()
+
+    with files.keeping_copies(), files.database(str(still)) as connection:
+        assert connection is not None
+        with pytest.raises(sqlite3.OperationalError):
+            connection.execute("INSERT INTO told VALUES ('no')")

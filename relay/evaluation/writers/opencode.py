@@ -128,7 +128,7 @@ class OpenCodeWriter(Writer):
     def _message(self, data: dict[str, Any]) -> str:
         own = f"msg_{self.count:08x}{self.next_id()[:16]}"
         data["time"] = {"created": self.millis, "completed": self.millis}
-        text = json.dumps(data)
+        text = json.dumps(data, separators=(",", ":"))
         self.written += len(text)
         row = (own, self.session_id, self.millis, self.millis, text)
         self._database.execute("INSERT INTO message VALUES (?, ?, ?, ?, ?)", row)
@@ -136,7 +136,7 @@ class OpenCodeWriter(Writer):
 
     def _part(self, message: str, data: dict[str, Any]) -> None:
         own = f"prt_{self.count:08x}{self.next_id()[:16]}"
-        text = json.dumps(data)
+        text = json.dumps(data, separators=(",", ":"))
         self.written += len(text)
         row = (own, message, self.session_id, self.millis, self.millis, text)
         self._database.execute("INSERT INTO part VALUES (?, ?, ?, ?, ?, ?)", row)
