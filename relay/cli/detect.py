@@ -6,15 +6,16 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import click
 
 from relay.cli.agents_shown import count, short_id, show_agents, take_over
 from relay.cli.base import Group, say, settings
-from relay.cli.client import Client, find, is_named, segment
 from relay.cli.tables import instant, pairs, plural, print_json
 from relay.core.quoting import clean, one_line
 from relay.errors import NoDaemonError
+from relay.store.places import StatePlaces
 
 DEFAULT_HOURS = 24
 _TURNS = 6
@@ -94,7 +95,7 @@ def show(wanted: str, hours: int) -> None:
         whole = str(path.absolute())
         agent = _ask("/api/detect/transcript", hours, whole, file=whole)
     else:
-        agent = _ask(f"/api/detect/{segment(wanted)}", hours, wanted)
+        agent = _ask(f"/api/detect/{quote(wanted, safe='')}", hours, wanted)
     if settings().as_json:
         print_json(agent)
         return
@@ -107,18 +108,37 @@ def show(wanted: str, hours: int) -> None:
 
 def _ask(route: str, hours: int, wanted: str = "", **query: str) -> Any:
     """From the daemon if one runs, else looked for here."""
+    if not _may_have_daemon():
+        return _looked_for(hours, wanted)
+    from relay.cli.client import Client, find, is_named
+
     try:
         where = find(settings())
     except NoDaemonError:
         if is_named(settings()):
             raise
-        from relay import detection
-
-        if wanted:
-            return detection.shown(os.environ, Path.cwd(), wanted, hours)
-        return detection.found(os.environ, Path.cwd(), hours)
+        return _looked_for(hours, wanted)
     with Client(where) as client:
         return client.get(route, sinceHours=str(hours), **query)
+
+
+def _may_have_daemon() -> bool:
+    """One is named or recorded; to see that none is, nothing has to be imported that talks with it."""
+    chosen = settings()
+    named = chosen.url or chosen.host or chosen.port is not None or os.environ.get("RELAY_URL")
+    try:
+        return bool(named) or StatePlaces.locate(os.environ).daemon.exists()
+    except OSError:
+        # The client says what is the matter.
+        return True
+
+
+def _looked_for(hours: int, wanted: str) -> Any:
+    from relay import detection
+
+    if wanted:
+        return detection.shown(os.environ, Path.cwd(), wanted, hours)
+    return detection.found(os.environ, Path.cwd(), hours)
 
 
 def _facts(agent: Mapping[str, Any]) -> list[tuple[str, object]]:

@@ -11,36 +11,33 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
-import psutil
 from attrs import evolve, frozen
 
-from relay.core.detect import AgentProcess, DetectedAgent, Told, combine, managed_by
+from relay.core.detect import AgentProcess, DetectedAgent, Told, combine
 from relay.core.intel import Depth, SessionIntel
-from relay.core.lift import Lift
 from relay.effects.detect_cache import DetectCache, listed
-from relay.effects.detect_lone import read_lone, recognise
-from relay.effects.detect_worker import read_in_workers
-from relay.effects.processes import MARKER
+from relay.effects.detect_processes import running_agents
 from relay.effects.store_files import DiskFiles
 from relay.errors import NotFoundError, RelayError
 from relay.providers.store_protocol import (
     Found,
     Live,
     Machine,
-    RunningProcess,
     SessionStore,
     Transcript,
 )
 from relay.providers.stores import store_named, store_names
+
+if TYPE_CHECKING:
+    from relay.core.lift import Lift
 
 log = logging.getLogger("relay.detect")
 
 WORKERS_FROM = 64 * 1024 * 1024
 OPEN_FOR = timedelta(minutes=30)
 """A session that changed so lately is kept open, so that only what is new of it is read."""
-_NAMING = ("--resume", "-r", "--session-id", "resume", "--session", "-s", "--id")
-"""Arguments that a session's id follows."""
 
 
 @frozen(kw_only=True)
@@ -143,6 +140,8 @@ class Detector:
         """
         store = self._store(agent.intel.store)
         if not agent.intel.home:
+            from relay.effects.detect_lone import read_lone
+
             lift = read_lone(self._files, store.name, agent.intel.path, Depth.FULL)
             if lift is None:
                 raise NotFoundError(f"session {agent.id} is no longer in {agent.intel.path}")
@@ -163,6 +162,8 @@ class Detector:
         Raises:
             NotFoundError: no CLI's transcript.
         """
+        from relay.effects.detect_lone import recognise
+
         intel = recognise(self._files, path)
         if intel is None:
             raise NotFoundError(
@@ -232,6 +233,9 @@ class Detector:
         ]
         if sum(each.found.size for each in unread) < self.workers_from:
             return
+        # Imported when there is much to read: most scans find all of it in the cache.
+        from relay.effects.detect_worker import read_in_workers
+
         for number, (intel, problem) in read_in_workers([each.found for each in unread]).items():
             each = unread[number]
             if intel is None:
@@ -290,103 +294,6 @@ class Detector:
                 except Exception as error:  # noqa: BLE001  (as above)
                     problems.append(_problem(store, home, error))
         return tuple(running_agents(self._stores, live))
-
-
-def running_agents(
-    stores: Iterable[SessionStore], live: Mapping[tuple[str, int], tuple[str, Live]]
-) -> Iterable[AgentProcess]:
-    """This user's processes that are agent CLIs; of a launcher and its child, the launcher.
-
-    Args:
-        live: (store, pid) -> what a registry of the store's says of it, and the store's folder.
-    """
-    candidates: dict[int, tuple[SessionStore, RunningProcess, int]] = {}
-    for process, parent in _own_processes():
-        store = next((store for store in stores if store.runs(process)), None)
-        if store is not None:
-            candidates[process.pid] = (store, process, parent)
-    for pid, (store, process, parent) in candidates.items():
-        above = candidates.get(parent)
-        if above is not None and above[0] is store and (store.name, pid) not in live:
-            continue
-        home, entry = live.get((store.name, pid), ("", None))
-        if entry is not None and entry.started and not _started_at(pid, entry.started):
-            home, entry = "", None
-        marker = process.env.get(MARKER, "")
-        yield AgentProcess(
-            pid=pid,
-            store=store.name,
-            native_id=(entry.native_id if entry else "") or _named(process.argv),
-            home=home,
-            cwd=(entry.cwd if entry else "") or process.cwd,
-            started_at=process.started_at,
-            busy=entry.busy if entry else None,
-            session=marker.partition(".")[0] if marker.startswith("s-") else managed_by(process.cwd),
-        )
-
-
-def _own_processes() -> Iterable[tuple[RunningProcess, int]]:
-    uid = os.getuid() if hasattr(os, "getuid") else None
-    for process in psutil.process_iter():
-        try:
-            with process.oneshot():
-                if uid is not None and process.uids().real != uid:
-                    continue
-                argv = tuple(process.cmdline())
-                if not argv or process.status() == psutil.STATUS_ZOMBIE:
-                    continue
-                yield (
-                    RunningProcess(
-                        pid=process.pid,
-                        name=process.name(),
-                        argv=argv,
-                        exe=_or_empty(process.exe),
-                        cwd=_or_empty(process.cwd),
-                        started_at=datetime.fromtimestamp(process.create_time(), UTC),
-                        env=_environment(process),
-                    ),
-                    process.ppid(),
-                )
-        except psutil.Error:
-            continue
-
-
-def _environment(process: psutil.Process) -> dict[str, str]:
-    # The marker alone: an environment holds secrets.
-    try:
-        found = process.environ().get(MARKER)
-    except psutil.Error:
-        return {}
-    return {MARKER: found} if found else {}
-
-
-def _or_empty(ask: Callable[[], str]) -> str:
-    try:
-        return ask()
-    except psutil.Error:
-        return ""
-
-
-def _started_at(pid: int, ticks: int) -> bool:
-    """Whether the process began at this tick since boot, as /proc tells it; elsewhere it is believed."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
-            fields = file.read().rpartition(b")")[2].split()
-    except OSError:
-        return not os.path.isdir("/proc/self")  # noqa: PTH112
-    return len(fields) > 19 and int(fields[19]) == ticks
-
-
-def _named(argv: tuple[str, ...]) -> str:
-    """The session's id, where the arguments name it."""
-    for index, word in enumerate(argv[1:], start=1):
-        name, _, value = word.partition("=")
-        if name not in _NAMING:
-            continue
-        told = value or (argv[index + 1] if index + 1 < len(argv) else "")
-        if len(told) >= 8 and all(letter.isalnum() or letter in "-_" for letter in told):
-            return told
-    return ""
 
 
 def _newest(sessions: list[SessionIntel]) -> list[SessionIntel]:

@@ -9,13 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from pathlib import PurePath
+from typing import TYPE_CHECKING
 
 from relay.core.intel import Depth
 from relay.providers import shapes
-from relay.providers.claude_transcript import ClaudeTranscript
 from relay.providers.homes import account_homes
 from relay.providers.store_protocol import FileEntry, Found, Live, Machine, RunningProcess, StoreFiles
 from relay.providers.transcript import stamp_of
+
+if TYPE_CHECKING:
+    from relay.providers.claude_transcript import ClaudeTranscript
 
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _NOT_SESSIONS = ("mcp", "auth", "doctor", "update", "config", "install", "plugin", "setup-token", "--version")
@@ -63,6 +66,8 @@ class ClaudeStore:
 
     def open(self, files: StoreFiles, found: Found, depth: Depth) -> ClaudeTranscript:
         """See `SessionStore`."""
+        from relay.providers.claude_transcript import ClaudeTranscript
+
         return ClaudeTranscript(files, found, depth)
 
     def live(self, files: StoreFiles, home: str) -> Iterable[Live]:

@@ -28,17 +28,11 @@ from relay.providers import shapes
 from relay.providers.codex_calls import CodexCalls
 from relay.providers.codex_facts import error_code, last_reset, less, status_in, usage_of, windows_of
 from relay.providers.codex_lines import BARE, BEGINNING, HEAD, KNOWN, LISTED, Matter, matter_of, stamp_in
+from relay.providers.codex_places import PLACES
 from relay.providers.codex_skim import CodexSkim
 from relay.providers.skimming import is_single, is_tidy
 from relay.providers.transcript import LineTranscript
 from relay.providers.wordings import wording_of
-
-PLACES = (
-    "sessions/*/*/*/rollout-*{}.jsonl",
-    "archived_sessions/rollout-*{}.jsonl",
-    "sessions/rollout-*{}.jsonl",
-)
-"""Where rollouts lie in Codex's home folder, by the end of their names."""
 
 _WORDING = wording_of("codex")
 _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")

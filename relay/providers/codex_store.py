@@ -12,13 +12,17 @@ import re
 import zlib
 from collections.abc import Iterable
 from pathlib import PurePath
+from typing import TYPE_CHECKING
 
 from relay.core.intel import Depth
 from relay.providers import shapes
-from relay.providers.codex_rollout import PLACES, CodexRollout
+from relay.providers.codex_places import PLACES
 from relay.providers.homes import account_homes
 from relay.providers.store_protocol import FileEntry, Found, Live, Machine, RunningProcess, StoreFiles
 from relay.providers.transcript import stamp_of
+
+if TYPE_CHECKING:
+    from relay.providers.codex_rollout import CodexRollout
 
 _NAME = re.compile(r"rollout-.*?-([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})\.jsonl")
 _PROGRAM = re.compile(r"codex(?:-(?:x86_64|aarch64|arm64)-[\w-]+)?(?:\.exe)?")
@@ -80,6 +84,8 @@ class CodexStore:
 
     def open(self, files: StoreFiles, found: Found, depth: Depth) -> CodexRollout:
         """See `SessionStore`."""
+        from relay.providers.codex_rollout import CodexRollout
+
         return CodexRollout(files, found, depth)
 
     def live(self, files: StoreFiles, home: str) -> Iterable[Live]:

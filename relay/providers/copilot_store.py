@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import PurePath
+from typing import TYPE_CHECKING
 
 from relay.core.intel import Depth
-from relay.providers.copilot_events import CopilotTranscript
 from relay.providers.homes import account_homes
 from relay.providers.store_protocol import Found, Live, Machine, RunningProcess, StoreFiles
 from relay.providers.transcript import stamp_of
+
+if TYPE_CHECKING:
+    from relay.providers.copilot_events import CopilotTranscript
 
 _NOT_SESSIONS = ("login", "logout", "help", "update", "version", "--version", "mcp", "plugin")
 
@@ -48,6 +51,8 @@ class CopilotStore:
 
     def open(self, files: StoreFiles, found: Found, depth: Depth) -> CopilotTranscript:
         """See `SessionStore`."""
+        from relay.providers.copilot_events import CopilotTranscript
+
         return CopilotTranscript(files, found, depth)
 
     def live(self, files: StoreFiles, home: str) -> Iterable[Live]:

@@ -11,13 +11,16 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import PurePath
+from typing import TYPE_CHECKING
 
 from relay.core.intel import Depth
 from relay.providers import shapes
-from relay.providers.gemini_chat import GeminiTranscript
 from relay.providers.homes import in_home, unique
 from relay.providers.store_protocol import FileEntry, Found, Live, Machine, RunningProcess, StoreFiles
 from relay.providers.transcript import stamp_of
+
+if TYPE_CHECKING:
+    from relay.providers.gemini_chat import GeminiTranscript
 
 _ID = re.compile(rb'"sessionId"\s*:\s*"([^"\\]{1,100})"')
 _SCRIPTS = ("gemini", "gemini.js")
@@ -73,6 +76,8 @@ class GeminiStore:
 
     def open(self, files: StoreFiles, found: Found, depth: Depth) -> GeminiTranscript:
         """See `SessionStore`."""
+        from relay.providers.gemini_chat import GeminiTranscript
+
         return GeminiTranscript(files, found, depth)
 
     def live(self, files: StoreFiles, home: str) -> Iterable[Live]:

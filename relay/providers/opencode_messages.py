@@ -25,6 +25,7 @@ from relay.core.lift import Lift
 from relay.core.prompts import typed
 from relay.providers import shapes
 from relay.providers.acts import act, plan_in
+from relay.providers.opencode_rows import rows, table_columns
 from relay.providers.opencode_skim import ENDS, QUIET_PART, QUIET_TOOLS, OpenCodeSkim
 from relay.providers.skimming import Spending
 from relay.providers.store_protocol import Found, StoreFiles
@@ -153,23 +154,6 @@ class OpenCodeFiles(OpenCodeSession):
             return {}
         lift.bytes_read += len(data)
         return _json(lift, data)
-
-
-def rows(database: sqlite3.Connection, query: str, *values: str) -> Iterator[tuple[Any, ...]]:
-    """What a query gives; nothing where a table or column is missing, as in other releases."""
-    try:
-        cursor = database.execute(query, values)
-    except sqlite3.Error:
-        return
-    try:
-        yield from cursor
-    except sqlite3.Error:
-        return
-
-
-def table_columns(database: sqlite3.Connection, table: str) -> set[str]:
-    """The names of a table's columns; none when there is no such table."""
-    return {str(row[1]) for row in rows(database, f"PRAGMA table_info({table})")}
 
 
 def _session_row(lift: Lift, database: sqlite3.Connection, key: str) -> None:

@@ -11,20 +11,17 @@ import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from relay.core.intel import Depth
 from relay.providers import shapes
 from relay.providers.homes import data_home, unique
-from relay.providers.opencode_messages import (
-    OpenCodeFiles,
-    OpenCodeRows,
-    OpenCodeSession,
-    rows,
-    table_columns,
-)
+from relay.providers.opencode_rows import rows, table_columns
 from relay.providers.store_protocol import FileEntry, Found, Live, Machine, RunningProcess, StoreFiles
 from relay.providers.transcript import stamp_of
+
+if TYPE_CHECKING:
+    from relay.providers.opencode_messages import OpenCodeSession
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,200}")
 _NOT_SESSIONS = (
@@ -70,6 +67,8 @@ class OpenCodeStore:
 
     def open(self, files: StoreFiles, found: Found, depth: Depth) -> OpenCodeSession:
         """See `SessionStore`."""
+        from relay.providers.opencode_messages import OpenCodeFiles, OpenCodeRows
+
         kind = OpenCodeRows if found.paths[0].endswith(".db") else OpenCodeFiles
         return kind(files, found, depth)
 
@@ -100,9 +99,11 @@ class OpenCodeStore:
             if max((each.mtime for each in written), default=0.0) < since:
                 return
             families, touches = _families(sessions), _touches(database)
+            size, parts = sum(each.size for each in written), sum(counted for _, counted in touches.values())
             for name, row in sessions.items():
-                written_to = (touch for each in families[name] for touch in touches.get(each, ()))
-                told = [(name, _number(row["time_updated"])), *written_to]
+                own = [touches[each] for each in families[name] if each in touches]
+                told = [(name, _number(row["time_updated"])), *(touch for these, _ in own for touch in these)]
+                counted = sum(count for _, count in own)
                 touched = max(when for _, when in told) / 1000
                 if touched < since:
                     continue
@@ -114,7 +115,7 @@ class OpenCodeStore:
                     key=name,
                     touched=touched,
                     stamp=f"{entry.identity}:{told}",
-                    size=sum(each.size for each in written),
+                    size=size * counted // parts if parts else 0,
                     hint={"cwd": str(row["directory"] or ""), "title": str(row["title"] or "")},
                 )
 
@@ -155,14 +156,20 @@ def _families(sessions: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[str,
     return families
 
 
-def _touches(database: sqlite3.Connection) -> dict[str, list[tuple[str, int | float]]]:
-    """By session when something was last written to it, and how much there is, for a stamp."""
-    touches: dict[str, list[tuple[str, int | float]]] = {}
+Touches = tuple[list[tuple[str, int | float]], int]
+"""When messages and parts were last written, for a stamp; and how many they are."""
+
+
+def _touches(database: sqlite3.Connection) -> dict[str, Touches]:
+    """What was written to each session."""
+    touches: dict[str, Touches] = {}
     for table in ("message", "part"):
         if {"session_id", "time_updated"} <= table_columns(database, table):
             query = f"SELECT session_id, max(time_updated), count(*) FROM {table} GROUP BY session_id"
             for name, when, count in rows(database, query):
-                touches.setdefault(str(name), []).append((f"{name}:{table}:{count}", _number(when)))
+                told, before = touches.get(str(name), ([], 0))
+                told.append((f"{name}:{table}:{count}", _number(when)))
+                touches[str(name)] = told, before + int(count)
     return touches
 
 

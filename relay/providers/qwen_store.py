@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import PurePath
+from typing import TYPE_CHECKING
 
 from relay.core.intel import Depth
 from relay.providers.homes import account_homes
-from relay.providers.qwen_chat import QwenTranscript
 from relay.providers.store_protocol import Found, Live, Machine, RunningProcess, StoreFiles
 from relay.providers.transcript import stamp_of
+
+if TYPE_CHECKING:
+    from relay.providers.qwen_chat import QwenTranscript
 
 _NOT_SESSIONS = (
     "mcp",
@@ -58,6 +61,8 @@ class QwenStore:
 
     def open(self, files: StoreFiles, found: Found, depth: Depth) -> QwenTranscript:
         """See `SessionStore`."""
+        from relay.providers.qwen_chat import QwenTranscript
+
         return QwenTranscript(files, found, depth)
 
     def live(self, files: StoreFiles, home: str) -> Iterable[Live]:
