@@ -35,7 +35,15 @@ _HIT = re.compile(rf"{_NUMBER} cache hit")
 _RECEIVED = re.compile(rf"{_NUMBER} received")
 _COST = re.compile(r"\$([\d.,]+) session")
 _ERROR = re.compile(r"(?:litellm\.)?(\w+(?:Error|Exception)): (.+)")
-_NOT_APPLIED = re.compile(r"(?:Failed to apply edit to|Skipping edits to|The LLM did not conform)\s*(.*)")
+_NOT_APPLIED = re.compile(r"(?:Failed to apply edit to|Skipping edits to)\s+(.+)")
+_UNMATCHED = re.compile(r"# \d+ SEARCH/REPLACE blocks? failed to match!")
+"""Begins a report, whose further lines follow without a mark."""
+_UNMATCHED_IN = re.compile(
+    r"## SearchReplaceNoExactMatch: This SEARCH block failed to exactly match lines in (.+)"
+)
+_REPORT_ENDS = "The SEARCH section must exactly match"
+_ASIDES = ("# The other ", "Don't re-send them.", "Just reply with fixed versions of the ")
+"""How the lines begin that stand behind it when other edits did fit."""
 _FULL = "has hit a token limit!"
 _SPOKEN = ("/ask", "/code", "/architect", "/context", "/chat-mode")
 """Commands whose arguments are a prompt."""
@@ -55,6 +63,7 @@ class ChatLift:
         self._lift = lift
         self._written = written
         self._committed = False
+        self._reporting = False
         self._prompt: list[str] = []
         self._answer: list[str] = []
         self._calls = 0
@@ -64,12 +73,14 @@ class ChatLift:
         line = line.rstrip()
         if line.startswith("####"):
             self._answered()
-            self._committed = False
+            self._committed = self._reporting = False
             self._prompt.append(line[5:])
+        elif self._reporting and line:
+            self._reported(line)
         elif line.startswith("> ") or line == ">":
             self.finish()
             self._printed(line[2:].strip())
-        elif not self._committed:
+        elif not self._committed and not line.startswith(_ASIDES):
             self._prompted()
             if len(self._answer) < _MOST_LINES:
                 self._answer.append(line)
@@ -102,12 +113,14 @@ class ChatLift:
         lift = self._lift
         # The rest of a commit's message follows without a mark.
         self._committed = _COMMIT.match(said) is not None
+        self._reporting = _UNMATCHED.match(said) is not None
         if found := _VERSION.match(said):
             lift.named(version=found[1])
         elif found := _MODEL.match(said):
             lift.named(model=found[1])
         elif found := _APPLIED.match(said):
             lift.changed(found[1].strip())
+            self._noted(ToolKind.EDIT, path=found[1].strip())
         elif found := _READ.match(said):
             lift.read(found[1].strip())
         elif found := _RUNNING.fullmatch(said):
@@ -122,6 +135,13 @@ class ChatLift:
             lift.take(TurnEnded(outcome=TurnOutcome.INTERRUPTED))
         elif found := _NOT_APPLIED.match(said):
             self._noted(ToolKind.EDIT, path=found[1].strip(), ok=False, output=said)
+
+    def _reported(self, line: str) -> None:
+        """A line of aider's report on edits that did not fit; it quotes them."""
+        if found := _UNMATCHED_IN.match(line):
+            self._noted(ToolKind.EDIT, path=found[1].strip(), ok=False, output=line.lstrip("# "))
+        elif line.startswith(_REPORT_ENDS):
+            self._reporting = False
 
     def _ran(self, command: str) -> None:
         """A command was run; aider does not write down how it ended."""
