@@ -20,6 +20,7 @@ from relay.core.paths import normal
 from relay.core.prompts import typed
 from relay.providers import shapes
 from relay.providers.cline_messages import MessageLift, is_message, prompt_of
+from relay.providers.cline_outcomes import Outcomes
 from relay.providers.cline_tasks import TaskLift, is_shown, lift_metadata
 from relay.providers.documents import DocumentTranscript, Record, checklist, epoch_ms, object_in, records_in
 from relay.providers.homes import in_home, unique
@@ -181,7 +182,7 @@ class ClineTask(DocumentTranscript):
         shown = named.get("ui_messages.json") or named.get("claude_messages.json", "")
         messages = records_in(lift, self.document(lift, shown), is_shown) if shown else []
         if messages:
-            TaskLift(lift).take_all(messages)
+            TaskLift(lift, self._outcomes(lift, history)).take_all(messages)
         elif history:
             MessageLift(lift).take_all(records_in(lift, self.document(lift, history), is_message))
         if not lift.facts.goal:
@@ -194,6 +195,14 @@ class ClineTask(DocumentTranscript):
                 items = checklist(self.document(lift, path).decode("utf-8", "replace"))
                 if items:
                     lift.take(PlanUpdated(items=items))
+
+    def _outcomes(self, lift: Lift, history: str) -> Outcomes:
+        """How its tools ended; a list does not say."""
+        if not history or not lift.thorough:
+            return Outcomes()
+        scratch = Lift(store="", home="", native_id="", path="")
+        messages = records_in(scratch, self.document(lift, history), is_message)
+        return Outcomes.of(messages, lift.cwd)
 
     def _told(self, lift: Lift, path: str) -> Mapping[str, object]:
         return object_in(self.document(lift, path)) if path else {}

@@ -24,7 +24,8 @@ from relay.core.events import (
 from relay.core.lift import Lift
 from relay.core.prompts import typed
 from relay.providers import shapes
-from relay.providers.acts import act, kind_of
+from relay.providers.acts import act, kind_of, path_of
+from relay.providers.cline_outcomes import Outcomes
 from relay.providers.documents import Record, checklist, epoch_ms, error_of, object_in, refused, spoke
 from relay.providers.wordings import wording_of
 
@@ -50,13 +51,19 @@ class _Pending:
 
 
 class TaskLift:
-    """Takes over the messages of one task, in order."""
+    """Takes over the messages of one task, in order.
 
-    def __init__(self, lift: Lift) -> None:
+    Args:
+        outcomes: what the model was told of its tools, beyond what was shown.
+    """
+
+    def __init__(self, lift: Lift, outcomes: Outcomes | None = None) -> None:
         self._lift = lift
+        self._outcomes = outcomes or Outcomes()
         self._pending: _Pending | None = None
         self._provider = ""
         self._begun = False
+        self._unshown = 0
 
     def take_all(self, messages: Iterable[Record]) -> None:
         """All of them; one that is told twice counts once."""
@@ -70,6 +77,8 @@ class TaskLift:
             if message.get("partial") is not True:
                 self._take(message, str(number))
         self._settle(run=False)
+        for path, outcome in self._outcomes.left():
+            self._not_edited(path, outcome.output, None)
 
     def _take(self, message: Record, name: str) -> None:
         at = epoch_ms(message, "ts")
@@ -130,6 +139,8 @@ class TaskLift:
                 items = checklist(text)
                 if items:
                     lift.take(PlanUpdated(items=items), at)
+            case "diff_error" if "\n" not in text.strip():
+                self._not_edited(text.strip(), "the change does not fit the file", at)
             case "condense_context":
                 lift.compacted(shapes.text(shapes.mapping(message, "contextCondense"), "summary"), at)
             case _:
@@ -158,19 +169,35 @@ class TaskLift:
         if pending is None:
             return
         ended = run or bool(pending.output)
-        code = _EXIT.search(pending.output)
+        found = _EXIT.search(pending.output)
+        code = int(found[1]) if found else None
+        if pending.tool == "execute_command":
+            told = self._outcomes.command(shapes.text(pending.given, "command"))
+            if told is not None and code is None:
+                code, pending.output = told.exit_code, pending.output or told.output
         batch = [each for each in shapes.items(pending.given, "batchFiles") if shapes.text(each, "path")]
         for number, given in enumerate(batch or [pending.given]):
+            if ended and kind_of(pending.tool) is ToolKind.EDIT:
+                for failed in self._outcomes.failed_edits(path_of(given)):
+                    self._not_edited(path_of(given), failed.output, pending.at)
             act(
                 self._lift,
                 tool=pending.tool,
                 call_id=f"{pending.name}:{number}",
                 given=given,
                 at=pending.at,
-                ok=(not int(code[1]) if code else True) if ended else None,
+                ok=not code if ended else None,
                 output=pending.output,
-                exit_code=int(code[1]) if code else None,
+                exit_code=code,
             )
+
+    def _not_edited(self, path: str, why: str, at: datetime | None) -> None:
+        """An edit that failed, which the window does not show as a tool."""
+        if path and self._lift.thorough:
+            self._unshown += 1
+            call_id = f"unshown:{self._unshown}"
+            given = {"path": path}
+            act(self._lift, tool="apply_diff", call_id=call_id, given=given, at=at, ok=False, output=why)
 
     def _requested(self, told: Record, at: datetime | None) -> None:
         """A request to the model: its tokens are filled in when it has ended."""

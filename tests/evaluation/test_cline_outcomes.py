@@ -1,0 +1,91 @@
+"""What the model was told of a task's tools, beside what the extension's window shows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from relay.core.intel import SessionIntel
+from relay.core.lift import Lift
+from relay.providers.cline_outcomes import Outcomes
+from relay.providers.cline_tasks import TaskLift
+
+FAILED = "Exit code: 2\nOutput:\n1 failed"
+
+
+def exchange(tool: str, given: dict[str, str], answer: object, call: str = "t1") -> list[dict[str, Any]]:
+    return [
+        {"role": "assistant", "content": [{"type": "tool_use", "id": call, "name": tool, "input": given}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": call, "content": answer}]},
+    ]
+
+
+def lift(shown: list[dict[str, Any]], outcomes: Outcomes) -> SessionIntel:
+    task = Lift(store="roo", home="/h", native_id="1", path="/h/1")
+    task.named(cwd="/work/shop")
+    said = {"type": "say", "say": "text", "text": "Mend it"}
+    TaskLift(task, outcomes).take_all({**each, "ts": 1_000 + n} for n, each in enumerate([said, *shown]))
+    return task.intel()
+
+
+def command(text: str) -> list[dict[str, Any]]:
+    return [
+        {"type": "ask", "ask": "command", "text": text},
+        {"type": "say", "say": "command_output", "text": "1 failed"},
+    ]
+
+
+def edit(path: str, **more: Any) -> dict[str, Any]:
+    return {"type": "ask", "ask": "tool", "text": f'{{"tool": "appliedDiff", "path": "{path}"}}', **more}
+
+
+def test_a_commands_exit_code_is_told_to_the_model_alone() -> None:
+    told = exchange("execute_command", {"command": "make"}, FAILED)
+    told += exchange("execute_command", {"command": "make"}, "Exit code: 0\nOutput:\nok", "t2")
+    again = [*command("make"), {"type": "say", "say": "text", "text": "Again."}, *command("make")]
+
+    assert [run.exit_code for run in lift(command("make"), Outcomes.of(told)).commands] == [2]
+    assert [run.exit_code for run in lift(again, Outcomes.of(told)).commands] == [0]
+    assert lift(again, Outcomes.of(told)).failed_attempts == ()
+
+
+def test_a_tool_that_was_called_in_prose_has_a_result_too() -> None:
+    blocks = [
+        {"type": "text", "text": "[execute_command for 'make'] Result:"},
+        {"type": "text", "text": FAILED},
+    ]
+    intel = lift(command("make"), Outcomes.of([{"role": "user", "content": blocks}]))
+
+    assert [each.what for each in intel.failed_attempts] == ["run make"]
+
+
+def test_an_edit_that_failed_is_shown_nowhere() -> None:
+    blocks = [{"type": "text", "text": "<error_details>\nNo sufficiently similar match\n</error_details>"}]
+    told = exchange("apply_diff", {"path": "/work/shop/a.py"}, blocks)
+    intel = lift([edit("a.py", partial=True)], Outcomes.of(told, "/work/shop"))
+
+    assert [(each.what, each.why) for each in intel.failed_attempts] == [("edit a.py", "<error_details>")]
+    assert intel.files_changed == ()
+
+
+def test_an_edit_that_worked_in_the_end_did_not_fail() -> None:
+    told = exchange("apply_diff", {"path": "a.py"}, "<error>\nno match\n</error>")
+    told += exchange("apply_diff", {"path": "a.py"}, "Saved.", "t2")
+    done = {"type": "say", "say": "text", "text": "Saved."}
+    intel = lift([edit("a.py", partial=True), edit("a.py"), done], Outcomes.of(told))
+
+    assert intel.failed_attempts == ()
+    assert intel.files_changed == ("a.py",)
+
+
+def test_a_message_of_the_window_that_names_a_file_is_a_failed_edit() -> None:
+    named = {"type": "say", "say": "diff_error", "text": "a.py"}
+    details = {"type": "say", "say": "diff_error", "text": "<error_details>\nno match\n</error_details>"}
+
+    assert [each.what for each in lift([named], Outcomes()).failed_attempts] == ["edit a.py"]
+    assert lift([details], Outcomes()).failed_attempts == ()
+
+
+def test_what_is_no_message_is_passed_over() -> None:
+    odd: list[Any] = [{}, {"role": "user", "content": [3, {"type": "tool_result"}]}, {"content": "x"}]
+
+    assert list(Outcomes.of(odd).left()) == []
