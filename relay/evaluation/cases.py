@@ -1,7 +1,7 @@
 """The cases of a golden suite, read from JSON, with errors that name the file, the case and the field.
 
 Routing: `{"version": 1, "routing": [{"name", "task", "kind"?, "profiles"?, "profile"?}]}`. Fidelity, a file
-each: `{"name", "stores"?, "steps" | "recording", "expect": {...}}`; see docs/evaluation.md.
+each: `{"name", "stores"?, "without"?, "steps" | "recording", "expect": {...}}`; see docs/evaluation.md.
 """
 
 from __future__ import annotations
@@ -102,8 +102,8 @@ def fidelity_cases(path: Path) -> Iterator[FidelityCase]:
     told, where = _object(path), str(path)
     name = _text(told, "name", where) or path.stem
     expected = _expected(told.get("expect"), where)
-    stores = _texts(told, "stores", where) or tuple(WRITERS)
-    if unknown := sorted(set(stores) - set(WRITERS)):
+    stores, without = _texts(told, "stores", where) or tuple(WRITERS), _without(told, where)
+    if unknown := sorted({*stores, *without} - set(WRITERS)):
         raise ConfigError(f"{where}: no store {unknown[0]!r}", hint=f"known: {', '.join(WRITERS)}")
     recording = _text(told, "recording", where)
     if bool(recording) == ("steps" in told):
@@ -116,7 +116,7 @@ def fidelity_cases(path: Path) -> Iterator[FidelityCase]:
         if ".." in Path(recording).parts or not folder.is_dir():
             raise ConfigError(f"{where}: no recording {recording!r} in {folder.parent.parent}")
     steps = () if recording else tuple(steps_of(told["steps"], where))
-    for store in stores:
+    for store in (each for each in stores if each not in without):
         yield FidelityCase(name=name, store=store, steps=steps, recording=folder, expected=expected)
 
 
@@ -158,6 +158,14 @@ def _expected(told: object, where: str) -> Expected:
         failed_attempts=_texts(told, "failedAttempts", where),
         next_action=_text(told, "nextAction", where),
     )
+
+
+def _without(told: Mapping[str, Any], where: str) -> Mapping[str, str]:
+    """Stores that a case cannot be written for, each with the reason."""
+    named = told.get("without", {})
+    if not isinstance(named, Mapping) or not all(isinstance(why, str) and why for why in named.values()):
+        raise ConfigError(f"{where}: without must say of each store why")
+    return named
 
 
 def _profile(told: object, where: str) -> ProfileSettings:

@@ -103,6 +103,7 @@ class Report:
                     "missing": _texts(result.missing),
                     "surplus": _texts(result.surplus),
                     "notInBrief": _texts(result.not_in_brief),
+                    "untold": _texts(result.untold),
                     "error": result.error,
                 }
                 for result in self.fidelity

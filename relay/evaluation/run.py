@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from relay.core.brief import render
 from relay.core.config import ProfileSettings
@@ -23,7 +23,7 @@ from relay.core.routing import kind_of, profile_for
 from relay.effects.store_files import DiskFiles
 from relay.evaluation.cases import FidelityCase, RoutingCase
 from relay.evaluation.recordings import put
-from relay.evaluation.writers import WRITERS
+from relay.evaluation.writers import FOLDER, WRITERS
 from relay.providers.store_protocol import Machine
 from relay.providers.stores import store_named
 
@@ -49,6 +49,7 @@ class FidelityResult:
         fidelity: None when no session was found where one was written; `error` says so.
         missing, surplus: (kind, text) that should be in the contract and is not, or the other way round.
         not_in_brief: (kind, text) that is in the contract but not in the brief of normal length.
+        untold: (kind, text) that was expected and that the CLI stores nowhere; it is not asked for.
     """
 
     case: FidelityCase
@@ -56,6 +57,7 @@ class FidelityResult:
     missing: tuple[tuple[str, str], ...] = ()
     surplus: tuple[tuple[str, str], ...] = ()
     not_in_brief: tuple[tuple[str, str], ...] = ()
+    untold: tuple[tuple[str, str], ...] = ()
     error: str = ""
 
     @property
@@ -83,23 +85,49 @@ def routed(case: RoutingCase, profiles: tuple[ProfileSettings, ...] = ()) -> Rou
 
 def carried(case: FidelityCase) -> FidelityResult:
     """Write the session, find it, and hand it over."""
+    writer_of, untold = WRITERS[case.store], frozenset[tuple[str, str]]()
     with tempfile.TemporaryDirectory(prefix="relay-eval-") as folder:
         home = Path(folder)
         if case.recording is not None:
             put(case.recording, home)
         else:
-            writer = WRITERS[case.store](home, _SCRIPTED_CWD, case.name.replace(" ", "-"))
+            writer = writer_of(home, _SCRIPTED_CWD, case.name.replace(" ", "-"))
             writer.write(case.steps)
-        facts = _found(case.store, home)
+            untold = frozenset(writer.untold)
+        facts = _found(writer_of.store, home)
+    told = _told_of(case.expected, untold)
+    left_out = tuple(
+        (kind, text) for kind, text in _facts(case.expected) if (kind, text) not in set(_facts(told))
+    )
     if facts is None:
-        return FidelityResult(case=case, fidelity=None, error="the session was not found in its store")
+        error = "the session was not found in its store"
+        return FidelityResult(case=case, fidelity=None, untold=left_out, error=error)
     contract = build(facts, _circumstances(case))
-    return _result(case, contract, render(contract))
+    return evolve(
+        _result(evolve(case, expected=told), contract, render(contract)), case=case, untold=left_out
+    )
+
+
+def _told_of(expected: Expected, untold: frozenset[tuple[str, str]]) -> Expected:
+    """What is expected, without the facts that the store cannot tell; for a next action any will do."""
+
+    def told(kind: str, texts: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(text for text in texts if (kind, text) not in untold)
+
+    planned = ("open_tasks", expected.next_action) in untold
+    return evolve(
+        expected,
+        open_tasks=told("open_tasks", expected.open_tasks),
+        done_tasks=told("done_tasks", expected.done_tasks),
+        files=told("files", expected.files),
+        failed_attempts=told("failed_attempts", expected.failed_attempts),
+        next_action="" if planned else expected.next_action,
+    )
 
 
 def _found(name: str, home: Path) -> SessionFacts | None:
     store, files = store_named(name), DiskFiles()
-    machine = Machine(env={}, home=str(home), platform="linux")
+    machine = Machine(env={}, home=str(home), platform="linux", folders=(f"{home}/{FOLDER}",))
     for folder in store.homes(machine):
         for found in store.find(files, folder, 0.0):
             lift = store.open(files, found, Depth.FULL).read()
@@ -150,6 +178,10 @@ def _kinds(expected: Expected) -> Iterator[tuple[str, tuple[str, ...]]]:
     yield "failed_attempts", expected.failed_attempts
     if expected.next_action:
         yield "next_action", (expected.next_action,)
+
+
+def _facts(expected: Expected) -> Iterator[tuple[str, str]]:
+    return ((kind, text) for kind, texts in _kinds(expected) for text in texts)
 
 
 def _told(text: str, brief: str) -> bool:

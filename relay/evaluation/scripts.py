@@ -72,7 +72,21 @@ class Summarised:
     text: str
 
 
-Step = Said | Told | ReadFile | EditedFile | RanCommand | Planned | Summarised
+@frozen
+class Refused:
+    """The provider refused to go on: a limit was hit."""
+
+    text: str
+
+
+@frozen
+class CutOff:
+    """An edit was begun, and the session ended before its result."""
+
+    path: str
+
+
+Step = Said | Told | ReadFile | EditedFile | RanCommand | Planned | Summarised | Refused | CutOff
 
 
 def steps_of(entries: object, where: str) -> Iterator[Step]:
@@ -81,6 +95,7 @@ def steps_of(entries: object, where: str) -> Iterator[Step]:
     Args:
         entries: as in JSON: `{"user": text}`, `{"agent": text}`, `{"read": path}`,
             `{"edit": path, "fails"?}`, `{"run": command, "code"?, "output"?}`, `{"summary": text}`,
+            `{"refused": text}`, `{"cut": path}`,
             `{"plan": ["[x] done", "[>] doing", "[ ] open"]}`, and `{"repeat": times, "steps": [...]}`
             with `{n}` for the turn, from 1.
         where: what is said of an entry that cannot be read.
@@ -128,10 +143,15 @@ def _step(entry: Mapping[str, Any], where: str, turns: tuple[int, ...]) -> Step:
         return RanCommand(text("run"), code, text("output"))
     if "summary" in entry:
         return Summarised(text("summary"))
+    if "refused" in entry:
+        return Refused(text("refused"))
+    if "cut" in entry:
+        return CutOff(text("cut"))
     if "plan" in entry:
         return Planned(_plan(entry["plan"], where, turns))
     raise ConfigError(
-        f"{where}: none of user, agent, read, edit, run, plan, summary, repeat is in {sorted(entry)}"
+        f"{where}: none of user, agent, read, edit, run, plan, summary, refused, cut, repeat "
+        f"is in {sorted(entry)}"
     )
 
 

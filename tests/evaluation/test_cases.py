@@ -52,6 +52,8 @@ def test_steps_are_repeated_and_numbered(tmp_path: Path) -> None:
         ({**GOAL, "recording": "x"}, "name it in stores"),
         ({**GOAL, "recording": "../x", "stores": ["claude"]}, "no recording '../x'"),
         ({**GOAL, "steps": [], "stores": ["emacs"]}, "no store 'emacs'"),
+        ({**GOAL, "steps": [], "without": {"emacs": "no such"}}, "no store 'emacs'"),
+        ({**GOAL, "steps": [], "without": {"aider": ""}}, "without must say of each store why"),
         ({"steps": [], "expect": {"goal": ""}}, "goal is missing"),
         ({"steps": [], "expect": {"goal": "x", "colour": 1}}, "no 'colour'"),
         ({"steps": [], "expect": {"goal": "x", "files": [3]}}, "files must hold texts"),
@@ -97,6 +99,12 @@ def test_what_init_writes_can_be_read(tmp_path: Path) -> None:
 
     assert [case.kind for case in routing_cases(tasks)] == ["docs", "docs", "bugfix"]
     assert sessions == []
+
+
+def test_a_case_names_the_stores_that_it_cannot_be_written_for(tmp_path: Path) -> None:
+    case = {**GOAL, "steps": [], "stores": ["aider", "roo"], "without": {"aider": "it has no plan"}}
+
+    assert [each.store for each in fidelity_cases(written(tmp_path, case))] == ["roo"]
 
 
 def test_a_folder_without_cases_is_no_suite(tmp_path: Path) -> None:

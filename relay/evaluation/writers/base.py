@@ -11,10 +11,12 @@ from typing import IO, Any, ClassVar
 
 from relay.core.events import PlanItem, TaskStatus
 from relay.evaluation.scripts import (
+    CutOff,
     EditedFile,
     Planned,
     RanCommand,
     ReadFile,
+    Refused,
     Said,
     Step,
     Summarised,
@@ -23,6 +25,8 @@ from relay.evaluation.scripts import (
 
 STARTED = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
 _NAMESPACE = uuid.UUID("6f0f4c9e-6f0b-4f0a-9c39-1f6d5f6b7a11")
+FOLDER = "work/shop"
+"""Where a session ran whose CLI stores it in that folder, relative to the home folder."""
 STATUS_WORDS = {
     TaskStatus.PENDING: "pending",
     TaskStatus.IN_PROGRESS: "in_progress",
@@ -37,6 +41,10 @@ class Writer:
         home: the user's home folder.
         cwd: the agent's folder, absolute.
         name: of the session; the same name gives the same ids.
+
+    Attributes:
+        untold: (kind, text) of each fact that was to be written and that the CLI stores nowhere: what no
+            reader can know. Kinds as in `relay.core.fidelity.WEIGHTS`.
     """
 
     store: ClassVar[str] = ""
@@ -48,6 +56,7 @@ class Writer:
         self.now = started
         self.count = 0
         self.written = 0
+        self.untold: list[tuple[str, str]] = []
         self._file: IO[str] | None = None
         self.begin()
 
@@ -76,6 +85,10 @@ class Writer:
                 self.planned(step.items)
             case Summarised():
                 self.summarised(step.text)
+            case Refused():
+                self.refused(step.text)
+            case CutOff():
+                self.cut(step.path)
 
     def begin(self) -> None:
         """What stands before the first prompt."""
@@ -101,6 +114,12 @@ class Writer:
     def summarised(self, text: str) -> None:
         """See `Summarised`."""
 
+    def refused(self, text: str) -> None:
+        """See `Refused`."""
+
+    def cut(self, path: str) -> None:
+        """See `CutOff`."""
+
     def end(self) -> None:
         """What stands behind the last step."""
 
@@ -122,6 +141,22 @@ class Writer:
             raise ValueError("no file is open")
         self.written += self._file.write(json.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n")
 
+    def document(self, relative: str, value: object) -> None:
+        """Write a whole JSON document, relative to the home folder."""
+        path = self.home / relative
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.written += path.write_text(json.dumps(value, ensure_ascii=False), encoding="utf-8")
+
+    def cannot_tell(self, kind: str, *texts: str) -> None:
+        """These facts are stored nowhere."""
+        self.untold += ((kind, text) for text in texts)
+
+    def cannot_plan(self, items: tuple[PlanItem, ...]) -> None:
+        """No plan is stored, so that neither what is open nor what is done is told."""
+        for item in items:
+            done = item.status is TaskStatus.COMPLETED
+            self.cannot_tell("done_tasks" if done else "open_tasks", item.text)
+
     def next_id(self, prefix: str = "") -> str:
         """An id that no other record of the session has."""
         self.count += 1
@@ -140,6 +175,16 @@ class Writer:
     def millis(self) -> int:
         """The instant, in milliseconds since 1970."""
         return int(self.now.timestamp() * 1000)
+
+
+def checklist(items: tuple[PlanItem, ...], doing: str = " ") -> str:
+    """A plan as a markdown list of check boxes.
+
+    Args:
+        doing: what stands in the box of an item in progress.
+    """
+    marks = {TaskStatus.COMPLETED: "x", TaskStatus.IN_PROGRESS: doing, TaskStatus.PENDING: " "}
+    return "\n".join(f"- [{marks[item.status]}] {item.text}" for item in items)
 
 
 def todos(items: tuple[PlanItem, ...]) -> list[dict[str, str]]:

@@ -69,6 +69,25 @@ class ClaudeWriter(Writer):
         words = f"This session is being continued from a previous conversation.\n{text}"
         self._row("user", {"role": "user", "content": words}, isCompactSummary=True)
 
+    def refused(self, text: str) -> None:
+        """See `Writer`."""
+        message = {
+            "id": self.next_id(),
+            "model": "<synthetic>",
+            "role": "assistant",
+            "type": "message",
+            "stop_reason": "stop_sequence",
+            "content": [{"type": "text", "text": text}],
+        }
+        told = {"isApiErrorMessage": True, "error": "rate_limit", "apiErrorStatus": 429}
+        self._row("assistant", message, apiError="usage_limit_reached", **told)
+
+    def cut(self, path: str) -> None:
+        """See `Writer`."""
+        given = {"file_path": self.path(path), "old_string": "a", "new_string": "b"}
+        block = {"type": "tool_use", "id": self.next_id("toolu_"), "name": "Edit", "input": given}
+        self._message(block, "tool_use")
+
     def _tool(self, name: str, given: dict[str, Any], words: str, result: object, fails: str = "") -> None:
         call = self.next_id("toolu_")
         self._message({"type": "tool_use", "id": call, "name": name, "input": given}, "tool_use")

@@ -60,12 +60,8 @@ class CodexWriter(Writer):
 
     def edited(self, step: EditedFile) -> None:
         """See `Writer`."""
-        call, change = self.next_id("call_"), f"-{step.before}\n+{step.after}\n"
-        patch = f"*** Begin Patch\n*** Update File: {step.path}\n@@\n{change}*** End Patch\n"
-        self._row(
-            "response_item",
-            {"type": "custom_tool_call", "call_id": call, "name": "apply_patch", "input": patch},
-        )
+        change = f"-{step.before}\n+{step.after}\n"
+        call = self._patch(step.path, change)
         diff = f"@@ -1 +1 @@\n{change}"
         self._item(
             {
@@ -98,6 +94,23 @@ class CodexWriter(Writer):
     def summarised(self, text: str) -> None:
         """See `Writer`."""
         self._row("compacted", {"message": text})
+
+    def refused(self, text: str) -> None:
+        """See `Writer`."""
+        error = {"message": text, "codex_error_info": "usage_limit_exceeded"}
+        self._event({"type": "task_complete", "last_agent_message": None, "error": error})
+
+    def cut(self, path: str) -> None:
+        """See `Writer`."""
+        self._patch(path, "-a\n+b\n")
+
+    def _patch(self, path: str, change: str) -> str:
+        """The call that asks for an edit; its id."""
+        call = self.next_id("call_")
+        patch = f"*** Begin Patch\n*** Update File: {path}\n@@\n{change}*** End Patch\n"
+        asked = {"type": "custom_tool_call", "call_id": call, "name": "apply_patch", "input": patch}
+        self._row("response_item", asked)
+        return call
 
     def _ran(self, step: RanCommand, parsed: list[dict[str, str]]) -> None:
         call = self.next_id("call_")

@@ -96,7 +96,20 @@ class CopilotWriter(Writer):
             rows = [(f"t{number}", item.text, _STATUS[item.status]) for number, item in enumerate(self._plan)]
             database.executemany("INSERT INTO todos VALUES (?, ?, ?)", rows)
 
+    def refused(self, text: str) -> None:
+        """See `Writer`."""
+        self._event("session.error", {"errorType": "rate_limit", "message": text, "statusCode": 429})
+
+    def cut(self, path: str) -> None:
+        """See `Writer`."""
+        self._call("edit", {"path": self.path(path), "old_str": "a", "new_str": "b"})
+
     def _tool(self, name: str, given: dict[str, Any], done: dict[str, Any]) -> None:
+        call = self._call(name, given)
+        self._event("tool.execution_complete", {"toolCallId": call, **done})
+
+    def _call(self, name: str, given: dict[str, Any]) -> str:
+        """A tool call that begins; its id."""
         call = self.next_id("call_")
         request = {"toolCallId": call, "name": name, "arguments": given, "type": "function"}
         self._spent()
@@ -104,7 +117,7 @@ class CopilotWriter(Writer):
             "assistant.message", {"model": "claude-sonnet-5", "content": "", "toolRequests": [request]}
         )
         self._event("tool.execution_start", {"toolCallId": call, "toolName": name, "arguments": given})
-        self._event("tool.execution_complete", {"toolCallId": call, **done})
+        return call
 
     def _spent(self) -> None:
         usage = {

@@ -59,6 +59,10 @@ class GeminiWriter(Writer):
         """See `Writer`: the history is replaced by the summary, told to the model as the user's words."""
         self.told(text)
 
+    def cut(self, path: str) -> None:
+        """See `Writer`: calls are stored with their results, when they have ended."""
+        self.cannot_tell("failed_attempts", f"edit {path}")
+
     def _tool(
         self, name: str, given: dict[str, Any], answer: dict[str, str], status: str = "success"
     ) -> None:

@@ -86,6 +86,16 @@ class OpenCodeWriter(Writer):
         self._part(message, {"type": "compaction", "auto": True})
         self._part(message, {"type": "text", "text": text})
 
+    def refused(self, text: str) -> None:
+        """See `Writer`."""
+        data = {"message": text, "statusCode": 429, "isRetryable": True}
+        self._answer("error", error={"name": "APIError", "data": data})
+
+    def cut(self, path: str) -> None:
+        """See `Writer`."""
+        given = {"filePath": self.path(path), "oldString": "a", "newString": "b"}
+        self._tool("edit", given, {"status": "running"})
+
     def end(self) -> None:
         """See `Writer`."""
         wanted = "UPDATE session SET time_updated = ? WHERE id = ?"

@@ -63,6 +63,17 @@ class QwenWriter(Writer):
         """See `Writer`."""
         self._row("system", "system", subtype="chat_compression", systemPayload={"summary": text})
 
+    def refused(self, text: str) -> None:
+        """See `Writer`."""
+        event = {"event.name": "qwen-code.api_error", "error_message": text, "error_type": "rate_limit"}
+        payload = {"uiEvent": {**event, "status_code": 429}}
+        self._row("system", "system", subtype="ui_telemetry", systemPayload=payload)
+
+    def cut(self, path: str) -> None:
+        """See `Writer`."""
+        given = {"file_path": self.path(path), "old_string": "a", "new_string": "b"}
+        self._answer({"functionCall": {"id": self.next_id("call_"), "name": "edit", "args": given}})
+
     def _tool(self, name: str, given: dict[str, Any], answer: dict[str, str], display: object = "") -> None:
         call = self.next_id("call_")
         self._answer({"functionCall": {"id": call, "name": name, "args": given}})
