@@ -27,12 +27,12 @@ test: $(VENV)/.dev
 	$(BIN)/python -m pytest $(ARGS)
 
 # Kills the daemon for longer than `make test` does: at every point, then at random instants of SESSIONS sessions.
-SESSIONS ?= 300
+SESSIONS ?= 150
 SEED ?= 1
 
 soak: $(VENV)/.dev
 	RELAY_CRASH_POINTS=all RELAY_CRASH_SESSIONS=$(SESSIONS) RELAY_CRASH_SEED=$(SEED) \
-		RELAY_STREAM_MB=1024 RELAY_MANY_FILES=100000 RELAY_PATIENCE=900 timeout 5400 $(BIN)/python -m pytest \
+		RELAY_STREAM_MB=1024 RELAY_MANY_FILES=100000 RELAY_PATIENCE=900 timeout 3600 $(BIN)/python -m pytest \
 		tests/crash tests/daemon/test_streams.py tests/daemon/test_many_files.py $(ARGS)
 
 lint: $(VENV)/.dev
