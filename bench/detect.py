@@ -132,7 +132,10 @@ def beside_others(home: Path, size: int) -> None:
         command = [program, *words]
         rounds.append((name, lambda command=command: measured(command, env)[:2]))  # type: ignore[misc]
     for what, run in rounds:
-        show(f"claude alone: {what}", *run())
+        try:
+            show(f"claude alone: {what}", *run())
+        except SystemExit as error:
+            print(f"claude alone: {what}: {error}")
 
 
 def _fresh(home: Path) -> tuple[float, float]:

@@ -28,6 +28,8 @@ _PROMPT = 2_000
 _WIRE = Converter(detailed_validation=False)
 _WIRE.register_unstructure_hook(datetime, lambda value: value.isoformat())
 _WIRE.register_structure_hook(datetime, lambda value, _: datetime.fromisoformat(value))
+# Lists of texts are most of what is read, and take cattrs an item at a time.
+_WIRE.register_structure_hook_func(lambda kind: kind == tuple[str, ...], lambda value, _: _texts(value))
 _WIRE.register_unstructure_hook(
     SessionIntel, make_dict_unstructure_fn(SessionIntel, _WIRE, _cattrs_omit_if_default=True)
 )
@@ -116,6 +118,13 @@ class DetectCache:
         self._stored = stored
         self._known = {key: self._known[key] for key in newest if key in self._known}
         self._changed = False
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    texts = tuple(value)
+    if not all(isinstance(text, str) for text in texts):
+        raise TypeError("texts are expected")
+    return texts
 
 
 def _load(path: Path) -> dict[str, Any]:
