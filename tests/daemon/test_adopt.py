@@ -100,6 +100,10 @@ async def test_a_transcript_that_lies_in_no_account_is_adopted_by_its_path(
     assert f"goal           {TASK}" in shown.stdout.decode(), shown.stderr
     assert f"transcript     {copy}" in shown.stdout.decode()
 
+    relative = await home.client.get("/api/detect/transcript", params={"file": copy.name})
+    assert relative.status_code == 400
+    assert "is not absolute" in relative.json()["error"]["message"]
+
     answer = await adopted(home, str(copy))
 
     assert (answer["provider"], answer["goal"], answer["folder"]) == ("codex", TASK, str(shop))

@@ -126,7 +126,7 @@ async def test_every_read_of_the_api_answers_for_a_session_that_is_over(home: Li
     assert await home.get("/api/redactions") == {"total": 0, "kinds": {}}
     described = await home.get("/api/openapi.json")
     for path, operations in described["paths"].items():
-        if "get" in operations and "{id}" not in path:
+        if "get" in operations and "{id}" not in path and path != "/api/detect/transcript":
             answer = await home.client.get(path.replace("{sid}", sid))
             assert answer.status_code == 200, (path, answer.text)
     await home.stop()
