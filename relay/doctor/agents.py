@@ -11,7 +11,7 @@ from relay.core.config import AccountSettings, Config, ProviderSettings
 from relay.doctor.ask import ask
 from relay.doctor.check import Check, error, ok, skipped, warning
 from relay.effects.child import environment, resolve
-from relay.effects.processes import MARKER
+from relay.effects.marker import MARKER
 from relay.errors import MissingBinaryError
 from relay.providers.protocol import Account, LaunchRequest, Provider
 from relay.providers.table import provider_named, provider_names

@@ -19,6 +19,7 @@ from relay.doctor.check import Check, error, ok, skipped, warning
 from relay.effects import processes
 from relay.effects.child import resolve
 from relay.effects.clock import local_zone
+from relay.effects.marker import MARKER
 from relay.errors import MissingBinaryError
 from relay.store.places import StatePlaces
 from relay.version import VERSION
@@ -127,7 +128,7 @@ def processes_of_ours(env: Mapping[str, str]) -> Iterator[Check]:
     """What an agent started is known by its environment, so that nothing of a run is left."""
     name, mark = "processes", "doctor"
     child = subprocess.Popen(
-        ["/bin/sh", "-c", "read line"], env={**env, processes.MARKER: mark}, stdin=subprocess.PIPE, cwd="/"
+        ["/bin/sh", "-c", "read line"], env={**env, MARKER: mark}, stdin=subprocess.PIPE, cwd="/"
     )
     try:
         found = processes.look(child.pid)

@@ -22,7 +22,8 @@ import trio
 from attrs import frozen
 
 from relay.effects import processes
-from relay.effects.processes import MARKER, Identity
+from relay.effects.marker import MARKER
+from relay.effects.processes import Identity
 from relay.effects.spool import RunFolder, RunRecord, store_error, storing
 from relay.errors import ConfigError, InternalError, MissingBinaryError, StoreError, UserError
 from relay.providers.protocol import LaunchSpec

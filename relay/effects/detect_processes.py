@@ -14,10 +14,9 @@ import psutil
 from attrs import evolve
 
 from relay.core.detect import AgentProcess, managed_by
+from relay.effects.marker import MARKER
 from relay.providers.store_protocol import Live, RunningProcess, SessionStore
 
-MARKER = "RELAY_RUN"
-"""As `relay.effects.processes` has it, which takes long to import."""
 _NAMING = ("--resume", "-r", "--session-id", "resume", "--session", "-s", "--id")
 """Arguments that a session's id follows."""
 

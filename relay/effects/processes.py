@@ -23,10 +23,8 @@ import psutil
 import trio
 from attrs import frozen
 
+from relay.effects.marker import MARKER
 from relay.errors import UserError
-
-MARKER = "RELAY_RUN"
-"""The environment variable that every process of a run inherits."""
 
 _FIRST_POLL, _LAST_POLL = 0.005, 0.1
 _handles: dict[int, subprocess.Popen[bytes]] = {}

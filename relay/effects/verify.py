@@ -13,7 +13,7 @@ import trio
 
 from relay.core.redact import DEFAULT
 from relay.core.reports import CommandChecked
-from relay.effects.processes import MARKER
+from relay.effects.marker import MARKER
 from relay.effects.stop import sweep
 from relay.errors import StoreError
 

@@ -5,12 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from relay.effects import detect_processes, processes
-
-
-def test_the_marker_is_the_one_that_children_inherit() -> None:
-    assert detect_processes.MARKER == processes.MARKER
-
 
 def test_finding_agents_imports_nothing_that_takes_long_and_is_seldom_needed() -> None:
     seldom = {"trio", "httpx2", "relay.effects.detect_worker", "relay.providers.claude_transcript"}
