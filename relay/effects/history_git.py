@@ -14,7 +14,6 @@ from collections.abc import AsyncIterator, Iterator
 from datetime import datetime
 from pathlib import Path
 
-import psutil
 import trio
 from attrs import evolve
 
@@ -23,7 +22,7 @@ from relay.effects.git import Git, open_git
 from relay.effects.gitnames import path_bytes, path_text
 from relay.effects.repository import places, resolve_commit, session_refs
 from relay.effects.snapshot import FileChange, stat_line
-from relay.effects.staging import private_index, stage_all, store_errors
+from relay.effects.staging import abandoned, private_index, private_path, stage_all, store_errors
 from relay.errors import GitError, NotFoundError
 
 _DIFF = ("diff-tree", "-r", "-M", "-l1000", "--no-commit-id", "--no-ext-diff", "--no-textconv")
@@ -202,13 +201,11 @@ async def _scratch(git_dir: Path, common_dir: Path) -> AsyncIterator[Path]:
     Raises:
         DiskFullError, StoreError, GitError: it cannot be made.
     """
-    path = git_dir / f"{_SCRATCH}{os.getpid()}-{os.urandom(4).hex()}"
+    path = private_path(git_dir, _SCRATCH)
 
     def prepare() -> None:
-        for old in git_dir.glob(f"{_SCRATCH}*"):
-            pid = old.name[len(_SCRATCH) :].split("-")[0]
-            if pid.isdecimal() and not psutil.pid_exists(int(pid)):
-                shutil.rmtree(old, ignore_errors=True)
+        for old in abandoned(git_dir, _SCRATCH):
+            shutil.rmtree(old, ignore_errors=True)
         (path / "info").mkdir(parents=True)
         (path / "info" / "alternates").write_bytes(os.fsencode(common_dir / "objects") + b"\n")
 

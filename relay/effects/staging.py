@@ -87,7 +87,7 @@ async def private_index(git_dir: Path, *, copy: bool = True) -> AsyncIterator[Pa
     Raises:
         DiskFullError, StoreError: the copy cannot be written.
     """
-    path = git_dir / f"{_PRIVATE}{os.getpid()}-{os.urandom(4).hex()}"
+    path = private_path(git_dir, _PRIVATE)
     try:
         with store_errors(path):
             await trio.to_thread.run_sync(_prepare, git_dir, path, copy)
@@ -95,6 +95,19 @@ async def private_index(git_dir: Path, *, copy: bool = True) -> AsyncIterator[Pa
     finally:
         for leftover in (path, path.with_name(path.name + ".lock")):
             leftover.unlink(missing_ok=True)
+
+
+def private_path(git_dir: Path, prefix: str) -> Path:
+    """A new name in `git_dir` that tells which process it belongs to."""
+    return git_dir / f"{prefix}{os.getpid()}-{os.urandom(4).hex()}"
+
+
+def abandoned(git_dir: Path, prefix: str) -> Iterator[Path]:
+    """What has a name of `private_path` and belongs to a process that is gone."""
+    for old in git_dir.glob(f"{prefix}*"):
+        pid = old.name[len(prefix) :].split("-")[0]
+        if pid.isdecimal() and not psutil.pid_exists(int(pid)):
+            yield old
 
 
 async def stage_all(git: Git, index: Path, max_bytes: int | None) -> Staged:
@@ -300,10 +313,8 @@ def _sort_out(root: bytes, paths: tuple[bytes, ...], max_bytes: int | None) -> _
 
 
 def _prepare(git_dir: Path, path: Path, copy: bool) -> None:
-    for old in git_dir.glob(f"{_PRIVATE}*"):
-        pid = old.name[len(_PRIVATE) :].split("-")[0]
-        if pid.isdecimal() and not psutil.pid_exists(int(pid)):
-            old.unlink(missing_ok=True)
+    for old in abandoned(git_dir, _PRIVATE):
+        old.unlink(missing_ok=True)
     source = git_dir / "index"
     if copy and source.exists():
         # The time goes along: git compares it with the files' to know which entries it must not trust.
