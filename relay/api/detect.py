@@ -77,7 +77,7 @@ async def _begin(context: ApiContext, body: requests.AdoptRequest, found: Adopti
     options = evolve(settings.options, adopted=found.adopted, carry=True)
     sid = new_session_id()
     first, own = options.chain[0], found.adopted.target
-    resumes = found.adopted.resume and own is not None and own.provider == first.provider
+    resumes = found.adopted.resumed_by(first)
     if resumes:
         notes.append(f"{first} resumes the session by its own id")
     elif found.adopted.resume and own is not None:

@@ -52,6 +52,10 @@ class Adopted:
     mode: AdoptMode = AdoptMode.CONTINUE
     brief_chars: int | None = None
 
+    def resumed_by(self, target: Target) -> bool:
+        """Whether this agent resumes it natively, when it is the session's first."""
+        return self.resume and self.target is not None and self.target.provider == target.provider
+
 
 @frozen(kw_only=True)
 class Options:

@@ -141,9 +141,9 @@ class SessionReports(SessionTurns):
     def _adopted_native(self, run: Run) -> str:
         """The adopted session's own id, when the first agent can resume it."""
         adopted = self.record.options.adopted
-        if adopted is None or not adopted.resume or adopted.target is None or self.record.fresh:
+        if adopted is None or self.record.fresh or not adopted.resumed_by(run.target):
             return ""
-        return adopted.native_id if adopted.target.provider == run.target.provider else ""
+        return adopted.native_id
 
     def _started(self, report: reports.ChildStarted) -> Outputs:
         run = self.record.run
