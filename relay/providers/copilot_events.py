@@ -27,7 +27,7 @@ from relay.core.prompts import typed
 from relay.providers import shapes
 from relay.providers.acts import OpenCalls, kind_of, status_of
 from relay.providers.copilot_skim import BEGINNING, HEAD, CopilotSkim
-from relay.providers.skimming import is_single, is_tidy
+from relay.providers.skimming import is_single, skim_lines
 from relay.providers.store_protocol import StoreFiles
 from relay.providers.transcript import LineTranscript
 from relay.providers.wordings import wording_of
@@ -62,11 +62,7 @@ class CopilotTranscript(LineTranscript):
         if self.lift.thorough:
             super().take_block(data)
             return
-        skimmed, match, tidy = self._skimmed, HEAD.match, is_tidy(data, BEGINNING)
-        for line in data.split(b"\n"):
-            head = match(line) if tidy or is_single(line, BEGINNING) else None
-            if head is None or not skimmed.take(line, head):
-                self.take_line(line)
+        skim_lines(data, BEGINNING, HEAD, self._skimmed.take, self.take_line)
 
     def take(self, line: bytes) -> None:
         """See `LineTranscript`."""

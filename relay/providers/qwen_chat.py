@@ -20,7 +20,7 @@ from relay.core.prompts import typed
 from relay.providers import shapes
 from relay.providers.acts import OpenCalls, plan_in
 from relay.providers.qwen_skim import BEGINNING, HEAD, QwenSkim
-from relay.providers.skimming import is_single, is_tidy
+from relay.providers.skimming import is_single, skim_lines
 from relay.providers.transcript import LineTranscript
 from relay.providers.wordings import wording_of
 
@@ -56,11 +56,7 @@ class QwenTranscript(LineTranscript):
         if self.lift.thorough:
             super().take_block(data)
             return
-        skimmed, match, tidy = self._skimmed, HEAD.match, is_tidy(data, BEGINNING)
-        for line in data.split(b"\n"):
-            head = match(line) if tidy or is_single(line, BEGINNING) else None
-            if head is None or not skimmed.take(line, head):
-                self.take_line(line)
+        skim_lines(data, BEGINNING, HEAD, self._skimmed.take, self.take_line)
 
     def take(self, line: bytes) -> None:
         """See `LineTranscript`."""

@@ -6,6 +6,9 @@ block of lines must be for that, and what single pieces of a line tell, stands h
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+
 import orjson
 
 from relay.core.events import TokenUsage, ToolKind
@@ -37,6 +40,26 @@ def is_tidy(data: bytes, beginning: bytes) -> bool:
 def is_single(line: bytes, beginning: bytes) -> bool:
     """The same for one line."""
     return line.find(beginning, 1) < 0 and b"\0" not in line
+
+
+def skim_lines(
+    data: bytes,
+    beginning: bytes,
+    head: re.Pattern[bytes],
+    take: Callable[[bytes, re.Match[bytes]], bool],
+    parse: Callable[[bytes], None],
+) -> None:
+    """Hand each line of a block to `take` where it has the compact form; to `parse` where not, or refused.
+
+    Args:
+        beginning: as of `is_tidy`.
+        head: what a line in the compact form begins with.
+    """
+    match, tidy = head.match, is_tidy(data, beginning)
+    for line in data.split(b"\n"):
+        found = match(line) if tidy or is_single(line, beginning) else None
+        if found is None or not take(line, found):
+            parse(line)
 
 
 def kind_in(name: bytes) -> ToolKind:
