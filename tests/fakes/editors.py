@@ -29,4 +29,4 @@ def editors(tmp_path: Path, platform: str = "linux") -> Machine:
 
 def cwd_of(platform: str) -> str:
     """Where they worked."""
-    return "c:/work/demo" if platform == "win32" else "/work/demo"
+    return "c:/code/demo" if platform == "win32" else "/code/demo"

@@ -21,7 +21,7 @@ def exchange(tool: str, given: dict[str, str], answer: object, call: str = "t1")
 
 def lift(shown: list[dict[str, Any]], outcomes: Outcomes) -> SessionIntel:
     task = Lift(store="roo", home="/h", native_id="1", path="/h/1")
-    task.named(cwd="/work/shop")
+    task.named(cwd="/code/shop")
     said = {"type": "say", "say": "text", "text": "Mend it"}
     TaskLift(task, outcomes).take_all({**each, "ts": 1_000 + n} for n, each in enumerate([said, *shown]))
     return task.intel()
@@ -60,8 +60,8 @@ def test_a_tool_that_was_called_in_prose_has_a_result_too() -> None:
 
 def test_an_edit_that_failed_is_shown_nowhere() -> None:
     blocks = [{"type": "text", "text": "<error_details>\nNo sufficiently similar match\n</error_details>"}]
-    told = exchange("apply_diff", {"path": "/work/shop/a.py"}, blocks)
-    intel = lift([edit("a.py", partial=True)], Outcomes.of(told, "/work/shop"))
+    told = exchange("apply_diff", {"path": "/code/shop/a.py"}, blocks)
+    intel = lift([edit("a.py", partial=True)], Outcomes.of(told, "/code/shop"))
 
     assert [(each.what, each.why) for each in intel.failed_attempts] == [("edit a.py", "<error_details>")]
     assert intel.files_changed == ()

@@ -254,7 +254,7 @@ def test_without_its_windows_messages_a_task_is_read_from_those_to_the_model(tmp
     for each in Path(where.home).rglob("ui_messages.json"):
         each.unlink()
     intel = tasks(where)[ORPHAN]
-    assert (intel.first_prompt, intel.cwd) == (TASK, "/work/demo")
+    assert (intel.first_prompt, intel.cwd) == (TASK, "/code/demo")
     assert (intel.tasks_remaining, intel.files_changed) == (REMAINING, (FILE,))
     assert intel.tokens == TokenUsage(input=12011, cached_input=3000, output=411)
 

@@ -50,7 +50,7 @@ def test_a_session_is_found_and_read(tmp_path: Path, platform: str) -> None:
 def test_a_session_that_the_index_lacks_is_found_too(tmp_path: Path) -> None:
     where = editors(tmp_path)
     next(Path(where.home).rglob("sessions.json")).write_text("[{torn")
-    assert the_one(STORE, where).cwd == "/work/demo"
+    assert the_one(STORE, where).cwd == "/code/demo"
 
 
 def test_its_folder_is_where_the_variable_says() -> None:
@@ -61,7 +61,7 @@ def test_its_folder_is_where_the_variable_says() -> None:
 def session(tmp_path: Path, *history: Any, **more: Any) -> SessionIntel:
     folder = tmp_path / ".continue/sessions"
     folder.mkdir(parents=True, exist_ok=True)
-    told_of = {"sessionId": "s1", "workspaceDirectory": "file:///work/shop", "history": history, **more}
+    told_of = {"sessionId": "s1", "workspaceDirectory": "file:///code/shop", "history": history, **more}
     (folder / "s1.json").write_text(json.dumps(told_of))
     return the_one(STORE, machine(tmp_path))
 

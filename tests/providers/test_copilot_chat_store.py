@@ -87,7 +87,7 @@ def test_sessions_of_other_editors_of_the_family_are_found(tmp_path: Path) -> No
     sessions = by_id(editors(tmp_path))
     assert len(sessions) == 10
     insiders = sessions["be7d55b0-c2ef-516d-8a89-47ab958044ad"]
-    assert (insiders.first_prompt, insiders.cwd) == (TASK, "/work/demo")
+    assert (insiders.first_prompt, insiders.cwd) == (TASK, "/code/demo")
     assert insiders.home.endswith("/Code - Insiders/User")
 
 
@@ -135,7 +135,7 @@ def test_what_is_typed_but_not_sent_is_not_said(tmp_path: Path) -> None:
 def session(tmp_path: Path, *requests: dict[str, Any]) -> SessionIntel:
     folder = tmp_path / ".config/Code/User/workspaceStorage/a1/chatSessions"
     folder.mkdir(parents=True)
-    (folder.parent / "workspace.json").write_text('{"folder": "file:///work/demo"}')
+    (folder.parent / "workspace.json").write_text('{"folder": "file:///code/demo"}')
     (folder / "s1.json").write_text(json.dumps({"version": 3, "sessionId": "s1", "requests": requests}))
     [intel] = lifted(STORE, Machine(env={}, home=str(tmp_path)))
     return intel
@@ -198,7 +198,7 @@ def test_a_tool_that_the_user_refused_is_a_failed_attempt(tmp_path: Path) -> Non
 
 
 def test_files_servers_and_subagents_are_told(tmp_path: Path) -> None:
-    uri = "file:///work/demo/docs/a%20b.md"
+    uri = "file:///code/demo/docs/a%20b.md"
     read = {
         "kind": "toolInvocationSerialized",
         "toolCallId": "t1",

@@ -44,7 +44,7 @@ MESSAGES: list[dict[str, Any]] = [
                 "type": "tool-call",
                 "toolCallId": "t3",
                 "toolName": "StrReplace",
-                "args": {"path": "/work/shop/a.c"},
+                "args": {"path": "/code/shop/a.c"},
             },
         ],
     },
@@ -99,9 +99,9 @@ def read(tmp_path: Path, depth: Depth = Depth.FULL, **more: Any) -> SessionIntel
 
 
 def test_a_chat_is_read_in_the_order_of_its_root(tmp_path: Path) -> None:
-    write(tmp_path, MESSAGES, workspace="file:///work/shop")
+    write(tmp_path, MESSAGES, workspace="file:///code/shop")
     intel = read(tmp_path)
-    assert (intel.native_id, intel.cwd, intel.title) == (CHAT, "/work/shop", "Build")
+    assert (intel.native_id, intel.cwd, intel.title) == (CHAT, "/code/shop", "Build")
     assert (intel.model, intel.first_prompt) == ("gpt-5-high", "Fix the build")
     assert (intel.tasks_done, intel.tasks_remaining) == (("Pin the compiler",), ("Run the tests",))
     assert [(run.command, run.exit_code) for run in intel.commands] == [("make", 2)]
@@ -118,12 +118,12 @@ def test_a_chat_that_stopped_at_a_tool_is_open(tmp_path: Path) -> None:
 
 
 def test_the_folder_is_told_beside_it_or_by_the_hash_of_a_folder_that_relay_knows(tmp_path: Path) -> None:
-    name = hashlib.md5(b"/work/shop", usedforsecurity=False).hexdigest()
+    name = hashlib.md5(b"/code/shop", usedforsecurity=False).hexdigest()
     path = write(tmp_path, MESSAGES, folder=name)
     assert read(tmp_path).cwd == ""
-    assert read(tmp_path, folders=("/work/other", "/work/shop")).cwd == "/work/shop"
-    path.with_name("meta.json").write_text('{"cwd": "/work/moved", "title": "T"}')
-    assert read(tmp_path).cwd == "/work/moved"
+    assert read(tmp_path, folders=("/code/other", "/code/shop")).cwd == "/code/shop"
+    path.with_name("meta.json").write_text('{"cwd": "/code/moved", "title": "T"}')
+    assert read(tmp_path).cwd == "/code/moved"
 
 
 def test_a_new_message_is_another_stamp(tmp_path: Path) -> None:

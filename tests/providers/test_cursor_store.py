@@ -158,7 +158,7 @@ def test_what_is_still_in_the_wal_is_read(tmp_path: Path) -> None:
 def test_the_folder_is_found_by_the_workspace_that_the_header_names(tmp_path: Path) -> None:
     user = tmp_path / ".config/Cursor/User"
     (user / "workspaceStorage/w1").mkdir(parents=True)
-    (user / "workspaceStorage/w1/workspace.json").write_text('{"folder": "file:///work/shop"}')
+    (user / "workspaceStorage/w1/workspace.json").write_text('{"folder": "file:///code/shop"}')
     path = user / "globalStorage/state.vscdb"
     put(path, composerData__c1={"composerId": "c1", "createdAt": 1767323045678})
     with sqlite3.connect(path) as own:
@@ -166,7 +166,7 @@ def test_the_folder_is_found_by_the_workspace_that_the_header_names(tmp_path: Pa
         own.execute("INSERT INTO composerHeaders VALUES ('c1', 'w1'), ('c2', '../../../etc'), ('c3', NULL)")
     own.close()
     [intel] = lifted(CursorStore(), machine(tmp_path))
-    assert intel.cwd == "/work/shop"
+    assert intel.cwd == "/code/shop"
 
 
 def call(**former: Any) -> dict[str, Any]:

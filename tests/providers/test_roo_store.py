@@ -53,7 +53,7 @@ def test_a_task_without_messages_still_has_what_its_item_tells(tmp_path: Path) -
         if each.name != "history_item.json":
             each.unlink()
     intel = the_one(STORE, where)
-    assert (intel.first_prompt, intel.cwd) == (TASK, "/work/demo")
+    assert (intel.first_prompt, intel.cwd) == (TASK, "/code/demo")
 
 
 def test_an_editor_is_no_agent_and_resumes_nothing_from_outside() -> None:

@@ -11,15 +11,15 @@ from relay.providers.vscode_places import path_of, user_folders, workspace_folde
 from tests.fakes.lifting import FILES
 
 URIS = {
-    "file:///work/demo": "/work/demo",
-    "file:///work/my%20shop%20%231/a%C3%A9": "/work/my shop #1/a\u00e9",
+    "file:///code/demo": "/code/demo",
+    "file:///code/my%20shop%20%231/a%C3%A9": "/code/my shop #1/a\u00e9",
     "file:///c%3A/Users/ada/demo": "c:/Users/ada/demo",
     "file:///C:/Users/ada/demo": "C:/Users/ada/demo",
-    "file://localhost/work/demo": "/work/demo",
+    "file://localhost/code/demo": "/code/demo",
     "file://server/share/demo": "//server/share/demo",
     "vscode-remote://wsl%2Bubuntu/home/ada/demo": "",
     "untitled:Untitled-1": "",
-    "/work/demo": "",
+    "/code/demo": "",
     "file://[bad": "",
     "": "",
 }
@@ -33,15 +33,15 @@ def test_a_file_uri_names_a_local_path_and_no_other_uri_does(uri: str) -> None:
 def test_a_uri_in_the_shape_that_is_stored_names_its_path() -> None:
     windows = {
         "$mid": 1,
-        "fsPath": "c:\\work\\demo\\a.py",
-        "path": "/c:/work/demo/a.py",
+        "fsPath": "c:\\code\\demo\\a.py",
+        "path": "/c:/code/demo/a.py",
         "scheme": "file",
     }
-    assert path_of(windows) == "c:/work/demo/a.py"
-    assert path_of({"path": "/c:/work/demo/a.py", "scheme": "file"}) == "c:/work/demo/a.py"
-    assert path_of({"path": "/work/demo/", "scheme": "file"}) == "/work/demo"
-    assert path_of({"external": "file:///work/a%20b", "path": "/other"}) == "/work/a b"
-    assert path_of({"path": "/work/demo", "scheme": "vscode-remote"}) == ""
+    assert path_of(windows) == "c:/code/demo/a.py"
+    assert path_of({"path": "/c:/code/demo/a.py", "scheme": "file"}) == "c:/code/demo/a.py"
+    assert path_of({"path": "/code/demo/", "scheme": "file"}) == "/code/demo"
+    assert path_of({"external": "file:///code/a%20b", "path": "/other"}) == "/code/a b"
+    assert path_of({"path": "/code/demo", "scheme": "vscode-remote"}) == ""
     assert path_of(7) == path_of(None) == path_of({}) == path_of({"path": 3}) == ""
 
 
@@ -77,9 +77,9 @@ def test_a_portable_installation_is_found_where_it_says() -> None:
 @pytest.mark.parametrize(
     ("text", "folder"),
     [
-        ('{"folder": "file:///work/demo"}', "/work/demo"),
-        ('{"workspace": "file:///work/all/shop.code-workspace"}', "/work/all"),
-        ('{"configuration": "file:///work/all/shop.code-workspace"}', "/work/all"),
+        ('{"folder": "file:///code/demo"}', "/code/demo"),
+        ('{"workspace": "file:///code/all/shop.code-workspace"}', "/code/all"),
+        ('{"configuration": "file:///code/all/shop.code-workspace"}', "/code/all"),
         ('{"workspace": "file:///home/ada/.config/Code/Workspaces/17/workspace.json"}', ""),
         ('{"folder": "vscode-remote://ssh-remote%2Bbox/srv/demo"}', ""),
         ('{"folder": 7}', ""),
