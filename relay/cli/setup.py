@@ -33,7 +33,7 @@ def init() -> None:
         say(f"wrote {path.relative_to(root)}")
     if not made:
         say("everything is there already")
-    say('\nNext: relay providers          which agents are found here\n      relay run "the task"     begin')
+    say('\nNext: relay doctor             whether all is there, and which agents\n      relay run "the task"     begin')
 
 
 @command("trust")

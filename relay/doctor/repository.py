@@ -27,7 +27,7 @@ def repository(cwd: Path) -> Iterator[Check]:
     except NoRepositoryError as failure:
         yield skipped("repository", failure.message)
         return
-    told = f"{found.root}, on {found.branch or 'no branch'}, {found.dirty_count} changes not committed"
+    told = f"{found.root}, on {found.branch or 'no branch'}, {found.dirty_count} not committed"
     if found.busy:
         yield warning(
             "repository", f"{told}; a {found.busy} is under way", f"finish or abort the {found.busy}"
