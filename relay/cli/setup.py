@@ -33,7 +33,8 @@ def init() -> None:
         say(f"wrote {path.relative_to(root)}")
     if not made:
         say("everything is there already")
-    say('\nNext: relay doctor             whether all is there, and which agents\n      relay run "the task"     begin')
+    say("\nNext: relay doctor             whether all is there, and which agents")
+    say('      relay run "the task"     begin')
 
 
 @command("trust")
