@@ -39,12 +39,13 @@ exec 3>&1 4>&2 >/dev/null 2>&1
 # caught signals are back at their default in the CLI, where ignored ones would stay ignored.
 trap : HUP INT QUIT TERM USR1 USR2
 if [ -n "$_relay_fifo" ]; then
-    # Opened for both ends first: each end alone would wait for the other.
-    exec 5<>"$_relay_fifo" 6>"$_relay_fifo"
-    { trap '' HUP INT QUIT TERM USR1 USR2; exec "$_relay_sleep" 2147483647; } >&6 3>&- 4>&- 5>&- 6>&- &
+    # Opened for both ends first: each end alone would wait for the other. The reading end is closed before
+    # the holder is forked: one that gets no processor for a while would read on in place of the CLI.
+    exec 5<>"$_relay_fifo" 6>"$_relay_fifo" 5>&-
+    { trap '' HUP INT QUIT TERM USR1 USR2; exec "$_relay_sleep" 2147483647; } >&6 3>&- 4>&- 6>&- &
     _relay_holder=$!
     echo "$_relay_holder" >"$_relay_dir/holder"
-    exec 5>&- 6>&-
+    exec 6>&-
 fi
 # The CLI's own process opens the FIFO: some shells would keep a redirection of the command open themselves,
 # and then a line for a child that no longer reads would seem to arrive.
