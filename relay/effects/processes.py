@@ -14,6 +14,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import cache
@@ -27,6 +28,9 @@ from relay.effects.marker import MARKER
 from relay.errors import UserError
 
 _FIRST_POLL, _LAST_POLL = 0.005, 0.1
+_EXEC_TRIES, _EXEC_SECONDS = 25, 0.002
+_VSIZE, _ENV_START, _ENV_END = 20, 47, 48
+"""Where proc(5) has these in `/proc/<pid>/stat`, counted from the state."""
 _handles: dict[int, subprocess.Popen[bytes]] = {}
 
 
@@ -98,14 +102,32 @@ def _marker_in(environ: bytes) -> str:
     return os.fsdecode(rest.partition(b"\0")[0]) if found else ""
 
 
+def _stat_in_proc(pid: int) -> list[bytes]:
+    """Fields of `/proc/<pid>/stat` from the third on (proc(5)): the state is the first here."""
+    # The name in parentheses may hold anything, parentheses too.
+    return _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+
+
+def _environ_in_proc(pid: int, fields: list[bytes]) -> bytes:
+    """The environment, which the kernel tells as empty for a moment while a process begins a program."""
+    for _ in range(_EXEC_TRIES):
+        environ = _read(f"/proc/{pid}/environ")
+        has_no_memory = len(fields) > _VSIZE and fields[_VSIZE] == b"0"
+        really_empty = len(fields) > _ENV_END and fields[_ENV_START] == fields[_ENV_END] != b"0"
+        if environ or has_no_memory or really_empty:
+            return environ
+        time.sleep(_EXEC_SECONDS)
+        fields = _stat_in_proc(pid)
+    return b""
+
+
 def _look_in_proc(pid: int, *, environ: bool) -> Found | None:
     marker = ""
     try:
-        # The name in parentheses may hold anything, parentheses too.
-        fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+        fields = _stat_in_proc(pid)
         if environ:
             with suppress(PermissionError):
-                marker = _marker_in(_read(f"/proc/{pid}/environ"))
+                marker = _marker_in(_environ_in_proc(pid, fields))
     except OSError:
         return None
     if len(fields) < 20:
