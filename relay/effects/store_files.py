@@ -17,7 +17,7 @@ from pathlib import Path
 from relay.core.framing import LINE_LIMIT
 from relay.providers.store_protocol import FileEntry, StoreBlock, StoreLine
 
-CHUNK = 1024 * 1024
+CHUNK = 128 * 1024
 DATABASE_LIMIT = 4 * 1024**3
 """Bytes of a database that are copied; a larger one is left alone."""
 _COPY = 4 * 1024 * 1024

@@ -6,37 +6,42 @@ Used by `relay.providers.claude_transcript` for a list; what is refused here is 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container
+from collections.abc import Container
 
 from relay.core.lift import Lift
+from relay.providers.claude_usage import Counts, MessageUsage, context_of
 from relay.providers.skimming import PLAIN, STAMP, STRING, Span, string_in
 
 BEGINNING = b'{"parentUuid":'
-_MESSAGE = re.compile(
-    rb'"id":"([^"\\]+)","type":"message","role":"assistant","model":"([^"\\<][^"\\]*)",'
-    rb'"content":\[\{"type":"(?:(text)","text":"'
-    + PLAIN
-    + rb'|tool_use","id":"([^"\\]+)","name":"(\w+)"|thinking")'
-)
-_RESULT = re.compile(
-    rb'"type":"user","message":\{"role":"user","content":\[\{'
+_HEAD = re.compile(
+    rb'\{"parentUuid":(?:null|"[^"\\]*"),"isSidechain":false,(?:"promptId":"[^"\\]*",)?'
+    rb'(?:"type":"user","message":\{"role":"user","content":\[\{'
     rb'(?:"tool_use_id":"([^"\\]+)","type":"tool_result"|"type":"tool_result","tool_use_id":"([^"\\]+)")'
+    rb'|("type":"assistant",)?"message":\{"id":"([^"\\]+)","type":"message","role":"assistant",'
+    rb'"model":"([^"\\<][^"\\]*)","content":\[\{"type":"(?:(text)","text":"'
+    + PLAIN
+    + rb'|tool_use","id":"([^"\\]+)","name":"(\w+)"|thinking"))'
 )
-_USAGE = re.compile(
-    rb'"usage":\{"input_tokens":(\d+),"cache_creation_input_tokens":(\d+),'
-    rb'"cache_read_input_tokens":(\d+),"output_tokens":(\d+)'
-)
+"""A result's row, or one with a message of one kind; the row's type stands before or behind the message."""
+_USAGE = b'"usage":{"input_tokens":'
+_COUNT = rb"(0|[1-9]\d{0,14})"
+_COUNTS = re.compile(
+    _COUNT + rb',"cache_creation_input_tokens":' + _COUNT + rb',"cache_read_input_tokens":' + _COUNT
+    + rb',"output_tokens":' + _COUNT + rb"[,}]"
+)  # fmt: skip
 _ASSISTANT = b'"type":"assistant"'
-_NAME = re.compile(rb'"uuid":"([^"\\]{1,100})","timestamp":"(' + STAMP + rb')"')
+_NAME = re.compile(rb'"uuid":"([!#-\[\]-~]{1,100})","timestamp":"(' + STAMP + rb')"')
 _PLACE = re.compile(rb'"cwd":"[^"\\]*","sessionId":"[^"\\]*","version":"[^"\\]*","gitBranch":"[^"\\]*"\}$')
 _PATH = re.compile(rb'"(?:file_path|notebook_path)":(' + STRING + rb")")
 _EDITS = (b"Edit", b"Write", b"MultiEdit", b"NotebookEdit")
 _TELLING = re.compile(rb"TodoWrite|Task|Agent|Workflow|Skill|mcp__")
 """Beginnings of the names of other tools whose calls a list tells of."""
-_ENDS = (b"end_turn", b"stop_sequence", b"refusal")
-_HEAD = 600
+_STOP = b'"stop_reason":'
+_ENDS = (b'"end_turn"', b'"stop_sequence"', b'"refusal"')
+_UUID = b'"uuid":"'
+_NOTHING = b"0,0,0,0"
 _TAIL = 2_000
-"""What stands before and behind a message's content."""
+"""What stands behind a message's content."""
 _PLACE_LENGTH = 1_000
 NOWHERE = b"\0"
 """No row ends like that."""
@@ -48,7 +53,7 @@ class ClaudeSkim:
     Args:
         lift: is told what matters.
         seen: hashes of the uuids of all rows so far.
-        spend: is told what a message cost, by its id.
+        usage: is told what messages cost.
         creating: calls whose results have to be parsed.
     """
 
@@ -56,7 +61,7 @@ class ClaudeSkim:
         self,
         lift: Lift,
         seen: set[int],
-        spend: Callable[[bytes, tuple[int, int, int]], None],
+        usage: MessageUsage,
         creating: Container[str],
     ) -> None:
         self.edits: dict[bytes, bytes] = {}
@@ -66,72 +71,75 @@ class ClaudeSkim:
         self.span = Span()
         self._lift = lift
         self._seen = seen
-        self._spend = spend
+        self._usage = usage
         self._creating = creating
         self._text = b""
+        self._context: Counts = b""
 
     def take(self, line: bytes) -> bool:
         """Take a row; False when it has to be parsed."""
-        if line[-len(self.place) :] != self.place or line.find(b'"isSidechain":true', 0, _HEAD) >= 0:
+        head = _HEAD.match(line)
+        if head is None or not line.endswith(self.place):
             return False
-        message = _MESSAGE.search(line, 0, _HEAD)
-        return self._result(line) if message is None else self._answer(line, message)
+        result, turned, typed, message, model, text, call, tool = head.groups()
+        if message is None:
+            return self._result(line, head.end(), result or turned)
+        start = head.end()
+        tail = max(start, len(line) - _TAIL)
+        usage = line.rfind(_USAGE, tail)
+        spent = _COUNTS.match(line, usage + len(_USAGE)) if usage > 0 else None
+        stop = line.rfind(_STOP, tail, usage)
+        # The beginning of a text or of a call: there is another block.
+        if spent is None or stop < 0 or line.find(b'{"type":"t', start) >= 0:
+            return False
+        name = _NAME.match(line, line.find(_UUID, spent.end()))
+        if name is None or (typed is None and line.find(_ASSISTANT, spent.end()) < 0):
+            return False
+        number = hash(name[1])
+        if number in self._seen or (call is not None and not self._call(line, start, call, tool)):
+            return False
+        self._seen.add(number)
+        self.span.note(name[2])
+        lift = self._lift
+        if text:
+            self._text = line
+            lift.message_count += 1
+        lift.model = model.decode("utf-8", "replace")
+        counts = b",".join(spent.groups())
+        self._usage.note(message, counts)
+        if counts != _NOTHING:
+            self._context = counts
+        lift.turn_open = not line.startswith(_ENDS, stop + len(_STOP))
+        return True
+
+    def settle_context(self) -> None:
+        """Tell the lift how full the context was at the last row that was taken, before others tell of it."""
+        if self._context:
+            self._lift.context(context_of(self._context))
+            self._context = b""
 
     def last_text(self) -> bytes:
         """The row with what the agent said last, once; b"" when it was parsed."""
         line, self._text = self._text, b""
         return line
 
-    def _answer(self, line: bytes, message: re.Match[bytes]) -> bool:
-        tail = max(message.end(), len(line) - _TAIL)
-        spent, name = _USAGE.search(line, tail), _NAME.search(line, tail)
-        if spent is None or name is None or not _is_row(line, message.start(), tail):
-            return False
-        number = hash(name[1].decode("utf-8", "replace"))
-        if number in self._seen or not self._blocks(line, message):
-            return False
-        self._seen.add(number)
-        self.span.note(name[2])
-        lift = self._lift
-        if message[3]:
-            self._text = line
-            lift.message_count += 1
-        lift.model = message[2].decode("utf-8", "replace")
-        fresh, made, cached, output = map(int, spent.groups())
-        self._spend(message[1], (fresh + made, cached, output))
-        lift.context_tokens = fresh + made + cached + output or lift.context_tokens
-        stop = line.rfind(b'"stop_reason":"', tail)
-        lift.turn_open = not line.startswith(_ENDS, stop + 15)
-        return True
-
-    def _blocks(self, line: bytes, message: re.Match[bytes]) -> bool:
-        """Whether the message is of one block that a list can take; most are."""
-        call, tool = message[4], message[5]
-        # The beginning of a text or of a call: there is another block.
-        if line.find(b'{"type":"t', message.end()) >= 0:
-            return False
-        if call is None:
-            return True
-        if _TELLING.match(tool):
-            return False
+    def _call(self, line: bytes, start: int, call: bytes, tool: bytes) -> bool:
+        """Whether a list can take the call."""
         if tool in _EDITS:
-            path = _PATH.search(line, message.end())
+            path = _PATH.search(line, start)
             if path is None:
                 return False
             self.edits[call] = path[1]
-        return True
+            return True
+        return _TELLING.match(tool) is None
 
-    def _result(self, line: bytes) -> bool:
-        found = _RESULT.search(line, 0, 2 * _HEAD)
-        if found is None:
-            return False
-        call = found[1] or found[2]
-        end = line.find(b']},"uuid":"', found.end())
+    def _result(self, line: bytes, start: int, call: bytes) -> bool:
+        end = line.find(b']},"uuid":"', start)
         name = _NAME.match(line, end + 3) if end > 0 else None
         if name is None or call.decode("utf-8", "replace") in self._creating:
             return False
-        number = hash(name[1].decode("utf-8", "replace"))
-        if number in self._seen or line.find(b'"type":"tool_result"', found.end(), end) >= 0:
+        number = hash(name[1])
+        if number in self._seen or line.find(b'"type":"tool_result"', start, end) >= 0:
             return False
         path = self.edits.pop(call, None)
         if path is not None and line.find(b'"is_error":true', 0, end) < 0:
@@ -140,11 +148,6 @@ class ClaudeSkim:
         self.span.note(name[2])
         self._lift.turn_open = True
         return True
-
-
-def _is_row(line: bytes, head: int, tail: int) -> bool:
-    """Its type stands before or behind the message, by release."""
-    return line.find(_ASSISTANT, 0, head) >= 0 or line.find(_ASSISTANT, tail) >= 0
 
 
 def place_in(line: bytes) -> bytes:

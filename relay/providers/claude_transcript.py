@@ -7,7 +7,6 @@ Record shapes as Claude Code 2.1.332 and 2.1.197 write them; unknown types are p
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import PurePath
@@ -22,7 +21,6 @@ from relay.core.events import (
     PlanItem,
     PlanUpdated,
     TaskStatus,
-    TokenUsage,
     ToolKind,
     TurnEnded,
     TurnOutcome,
@@ -33,6 +31,7 @@ from relay.core.prompts import typed
 from relay.providers import shapes
 from relay.providers.claude_skim import BEGINNING, NOWHERE, ClaudeSkim, place_in
 from relay.providers.claude_tools import call_of, result_of
+from relay.providers.claude_usage import MessageUsage, context_of
 from relay.providers.skimming import STAMP, is_single, is_tidy, string_in
 from relay.providers.store_protocol import Found, StoreFiles
 from relay.providers.transcript import LineTranscript
@@ -48,8 +47,8 @@ _TYPE = re.compile(rb'"type"\s*:\s*"(user|assistant|system|summary|cost-state|cu
 _TIMESTAMP = b'"timestamp":"'
 _STAMP = re.compile(STAMP)
 _NOT_THE_MODEL = "<synthetic>"
-_IDS_OPEN = 256
-"""Messages whose rows may still come; the usage of older ones is final."""
+_COUNTED = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
+_MOST_TOKENS = 10**15
 _INTERRUPTED = "[Request interrupted by user"
 
 
@@ -63,22 +62,22 @@ class ClaudeTranscript(LineTranscript):
     def begin(self) -> None:
         """See `LineTranscript`."""
         self._seen: set[int] = set()
-        self._usage: OrderedDict[bytes, tuple[int, int, int]] = OrderedDict()
-        self._spent = (0, 0, 0)
+        self._usage = MessageUsage()
         self._place = NOWHERE
         self._tasks: dict[str, PlanItem] = {}
         self._shell: set[str] = set()
         self._creating: dict[str, str] = {}
-        self._skimmed = ClaudeSkim(self.lift, self._seen, self._spend, self._creating)
+        self._skimmed = ClaudeSkim(self.lift, self._seen, self._usage, self._creating)
 
     def take_block(self, data: bytes) -> None:
         """See `LineTranscript`."""
         if self.lift.thorough:
             super().take_block(data)
             return
-        skimmed, tidy = self._skimmed, is_tidy(data, BEGINNING)
-        for line in data.split(b"\n"):
-            if not (tidy or is_single(line, BEGINNING)) or not skimmed.take(line):
+        lines = data.split(b"\n")
+        take, tidy = self._skimmed.take, is_tidy(data, lines, BEGINNING)
+        for line in lines:
+            if not (tidy or is_single(line, BEGINNING)) or not take(line):
                 self.take_line(line)
 
     def take(self, line: bytes) -> None:
@@ -122,8 +121,8 @@ class ClaudeTranscript(LineTranscript):
     def finish(self) -> None:
         """See `LineTranscript`."""
         self._settle_text()
-        fresh, cached, output = map(sum, zip(self._spent, *self._usage.values(), strict=True))
-        self.lift.totals(TokenUsage(input=fresh, cached_input=cached, output=output))
+        self._skimmed.settle_context()
+        self.lift.totals(self._usage.total())
         self._skimmed.span.tell(self.lift)
         if self._tasks:
             self._plan(tuple(self._tasks.values()))
@@ -145,7 +144,7 @@ class ClaudeTranscript(LineTranscript):
         uuid = shapes.text(record, "uuid")
         if not uuid:
             return False
-        number = hash(uuid)
+        number = hash(uuid.encode("utf-8", "replace"))
         if number in self._seen:
             self.lift.skip("duplicate")
             return True
@@ -301,22 +300,13 @@ class ClaudeTranscript(LineTranscript):
         spent = shapes.mapping(message, "usage")
         if not spent:
             return
-        cached, fresh = (
-            shapes.integer(spent, "cache_read_input_tokens"),
-            shapes.integer(spent, "input_tokens") + shapes.integer(spent, "cache_creation_input_tokens"),
+        counts = b"%d,%d,%d,%d" % tuple(
+            min(max(0, shapes.integer(spent, name)), _MOST_TOKENS) for name in _COUNTED
         )
-        output = shapes.integer(spent, "output_tokens")
-        self._spend(shapes.text(message, "id").encode("utf-8", "replace"), (fresh, cached, output))
+        self._usage.note(shapes.text(message, "id").encode("utf-8", "replace"), counts)
         if not side:
-            self.lift.context(fresh + cached + output)
-
-    def _spend(self, name: bytes, spent: tuple[int, int, int]) -> None:
-        self._usage[name] = spent
-        self._usage.move_to_end(name)
-        if len(self._usage) > _IDS_OPEN:
-            _, (fresh, cached, output) = self._usage.popitem(last=False)
-            before = self._spent
-            self._spent = (before[0] + fresh, before[1] + cached, before[2] + output)
+            self._skimmed.settle_context()
+            self.lift.context(context_of(counts))
 
     def _system(self, record: Mapping[str, Any]) -> None:
         match shapes.text(record, "subtype"):

@@ -67,10 +67,11 @@ class CodexRollout(LineTranscript):
 
     def take_block(self, data: bytes) -> None:
         """See `LineTranscript`."""
-        tidy = is_tidy(data, BEGINNING)
+        lines = data.split(b"\n")
+        tidy = is_tidy(data, lines, BEGINNING)
         thorough, calls, match = self.lift.thorough, self.calls, HEAD.match
         decided: Mapping[bytes, Matter] = {} if thorough else LISTED
-        for line in data.split(b"\n"):
+        for line in lines:
             head = match(line)
             if head is None or line[-1:] != b"}" or not (tidy or is_single(line, BEGINNING)):
                 self.take_line(line)

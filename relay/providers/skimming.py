@@ -7,7 +7,8 @@ block of lines must be for that, and what single pieces of a line tell, stands h
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from operator import methodcaller
 
 import orjson
 
@@ -27,13 +28,15 @@ _KINDS: dict[bytes, ToolKind] = {}
 _MOST_KINDS = 1_000
 
 
-def is_tidy(data: bytes, beginning: bytes) -> bool:
+def is_tidy(data: bytes, lines: Iterable[bytes], beginning: bytes) -> bool:
     """No line is overwritten with NULs, and none holds a second record behind a torn one.
 
     Args:
+        data: the block.
+        lines: the block, split.
         beginning: what a record begins with, and nothing inside of one.
     """
-    begun = data.count(b"\n" + beginning) + data.startswith(beginning)
+    begun = sum(map(methodcaller("startswith", beginning), lines))
     return data.count(beginning) == begun and b"\0" not in data
 
 
@@ -55,8 +58,9 @@ def skim_lines(
         beginning: as of `is_tidy`.
         head: what a line in the compact form begins with.
     """
-    match, tidy = head.match, is_tidy(data, beginning)
-    for line in data.split(b"\n"):
+    lines = data.split(b"\n")
+    match, tidy = head.match, is_tidy(data, lines, beginning)
+    for line in lines:
         found = match(line) if tidy or is_single(line, beginning) else None
         if found is None or not take(line, found):
             parse(line)
