@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,6 +28,7 @@ from relay.effects.staging import (
     private_index,
     stage_all,
 )
+from relay.effects.together import together
 from relay.effects.worktree import left_out_notes
 from relay.errors import GitError, NoRepositoryError
 
@@ -122,8 +124,9 @@ async def take(
         raise ValueError(f"snapshot number {n} is below 1")
     folder = _folder(worktree)
     try:
-        git = await open_git(folder)
-        root, git_dir, common_dir = await places(git)
+        git, (root, git_dir, common_dir) = await together(
+            partial(open_git, folder), partial(places, Git(cwd=folder))
+        )
     except NoRepositoryError as error:
         raise (_cut_off(worktree) if move_branch else error) from error.__cause__
     if move_branch:
@@ -135,18 +138,26 @@ async def take(
         async with private_index(git_dir) as index:
             staged = await stage_all(git, index, max_bytes)
             notes += left_out_notes(staged, "the snapshot")
-            tree = (await git.with_index(index).run("write-tree", writes=True)).text
             async with contextlib.nullcontext() if _same(git_dir, common_dir) else mutex(common_dir):
-                refs = await session_refs(git, sid)
+                tree, refs, trees = await together(
+                    partial(_write_tree, git.with_index(index)),
+                    partial(session_refs, git, sid),
+                    partial(_branch_tree, git, branch),
+                )
                 tip = refs.get("branch") if move_branch else None
                 parents = await _parents(git, staged, tip, refs.get("base"))
-                made = len(parents) != 1 or tree != await git.text("rev-parse", f"{parents[0]}^{{tree}}")
-                commit = (
-                    await _commit(git, tree, parents, message, author, refs.get(str(n)))
-                    if made
-                    else parents[0]
-                )
-                await _move(git, sid, n, commit, tip, move_branch)
+                made = len(parents) != 1 or tree != (trees.get(parents[0]) or await _tree(git, parents[0]))
+
+                async def record() -> str:
+                    same = None if made else parents[0]
+                    commit = same or await _commit(git, tree, parents, message, author, refs.get(str(n)))
+                    await _move(git, sid, n, commit, tip, move_branch)
+                    return commit
+
+                if since is None:
+                    commit, changed = await record(), None
+                else:
+                    commit, changed = await together(record, partial(changes, git, since, tree))
             if move_branch and staged.branch != branch:
                 await git.run("symbolic-ref", "HEAD", f"refs/heads/{branch}", writes=True)
                 notes.append(_moved_note(staged, branch))
@@ -159,9 +170,7 @@ async def take(
         parent = parents[0] if parents else None
         if known:
             parent = await git.commit_id(f"{commit}^")
-        if since is not None:
-            changed = await changes(git, since, commit)
-        else:
+        if changed is None:
             changed = await changes(git, parent, commit) if made or known else ()
     return SnapshotTaken(
         commit=commit,
@@ -175,7 +184,7 @@ async def take(
 
 
 async def changes(git: Git, old: str | None, new: str) -> tuple[FileChange, ...]:
-    """What differs between two commits, without looking for renames; `old` None is the empty tree."""
+    """What differs between two commits or trees, without looking for renames; `old` None: the empty tree."""
     start = [old] if old else ["--root"]
     listing = await git.run(
         "diff-tree",
@@ -248,6 +257,22 @@ def _cut_off(worktree: Path) -> NoRepositoryError:
         " the repository, mends the first. Else move the folder away: it is made again from the last"
         " snapshot, and what is newer can be copied from where you moved it.",
     )
+
+
+async def _write_tree(git: Git) -> str:
+    return (await git.run("write-tree", writes=True)).text
+
+
+async def _branch_tree(git: Git, branch: str) -> dict[str, str]:
+    """The commit that the branch names -> its tree; {} when there is none or it can't be read."""
+    wanted = ("--format=%(objectname) %(tree)", f"refs/heads/{branch}")
+    found = await git.run("for-each-ref", *wanted, accept=(0, 1, 128))
+    commit, _, tree = found.text.partition(" ")
+    return {commit: tree} if found.code == 0 and commit else {}
+
+
+async def _tree(git: Git, commit: str) -> str:
+    return await git.text("rev-parse", f"{commit}^{{tree}}")
 
 
 async def _parents(git: Git, staged: Staged, tip: str | None, base: str | None) -> list[str]:

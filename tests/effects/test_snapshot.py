@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -357,13 +358,25 @@ class Died(BaseException):
     """The process is gone: nothing after it runs."""
 
 
+@contextlib.contextmanager
+def dying() -> Iterator[None]:
+    died = False
+    try:
+        yield
+    except* Died:
+        died = True
+    assert died
+
+
+@pytest.mark.parametrize("counted_from", ["the parent", "the base"])
 @pytest.mark.parametrize(
     "step", ["status", "update-index", "write-tree", "commit-tree", "update-ref", "symbolic-ref"]
 )
 @pytest.mark.parametrize("when", ["before", "after"])
 async def test_after_a_crash_at_any_step_it_ends_the_same(
-    root: Path, tree: Path, monkeypatch: pytest.MonkeyPatch, step: str, when: str
+    root: Path, tree: Path, monkeypatch: pytest.MonkeyPatch, step: str, when: str, counted_from: str
 ) -> None:
+    since = git(root, "rev-parse", "main") if counted_from == "the base" else None
     git(tree, "checkout", "-q", "--detach")
     write(tree, {"a.txt": "work\n", "new.txt": "new\n"})
     real = Git.run
@@ -378,9 +391,9 @@ async def test_after_a_crash_at_any_step_it_ends_the_same(
 
     with monkeypatch.context() as patch:
         patch.setattr(Git, "run", run)
-        with pytest.raises(Died):
-            await take(tree, "s1", 1, "snap")
-    taken = await take(tree, "s1", 1, "snap")
+        with dying():
+            await take(tree, "s1", 1, "snap", since=since)
+    taken = await take(tree, "s1", 1, "snap", since=since)
     settled(root, tree, taken)
     assert git(root, "rev-list", "--count", f"main..{taken.commit}") == "1"
     assert [change.path for change in taken.changed] == ["a.txt", "new.txt"]
