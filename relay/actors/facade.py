@@ -13,11 +13,14 @@ from relay import errors
 from relay.actors import messages
 from relay.actors.messages import Answered
 from relay.actors.runtime import Runtime
-from relay.core.commands import Accepted, Answer, Command, Refused
+from relay.core.commands import Accepted, Answer, Command, Discard, Merge, Refused
 from relay.core.effects import JournalEntry
 from relay.core.facts import SessionFacts
 from relay.core.record import Options
 from relay.core.wire import to_wire
+
+TREE_SECONDS = 900.0
+"""Merging or discarding a session changes whole checkouts: minutes where a hundred thousand files changed."""
 
 
 class Facade:
@@ -74,7 +77,8 @@ class Facade:
         return await self._ask(
             lambda correlation: messages.CommandSession(
                 correlation=correlation, sid=sid, repository=repository, command=command
-            )
+            ),
+            deadline=max(self._deadline, TREE_SECONDS) if isinstance(command, Merge | Discard) else None,
         )
 
     async def sessions(self) -> Mapping[str, Any]:

@@ -23,6 +23,9 @@ ANSWER_SECONDS = 60.0
 BEGIN_SECONDS = 150.0
 """Beginning a session prepares a worktree, which can take a while in a large repository."""
 
+TREE_SECONDS = 930.0
+"""Changing a whole checkout of a hundred thousand files takes minutes; the daemon waits as long."""
+
 _NO_DAEMON_HINT = '`relay run "the task"` and `relay daemon start` start one'
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _BY_STATUS: dict[int, type[errors.RelayError]] = {

@@ -10,7 +10,7 @@ import click
 
 from relay.cli.base import Group, command, say, session_argument, settings, use_colour
 from relay.cli.choose import chosen
-from relay.cli.client import BEGIN_SECONDS, connect, segment
+from relay.cli.client import TREE_SECONDS, connect, segment
 from relay.cli.tables import pairs, plural, print_json
 from relay.core.quoting import clean
 from relay.errors import ConfigError, NotFoundError
@@ -63,7 +63,7 @@ def merge(sid: str) -> None:
     with connect(settings()) as client:
         view = chosen(client, sid, ended=True)
         path = f"/api/sessions/{segment(str(view['sessionId']))}/merge"
-        answer = client.post(path, seconds=BEGIN_SECONDS)
+        answer = client.post(path, seconds=TREE_SECONDS)
     if settings().as_json:
         print_json(answer)
         return
@@ -81,7 +81,7 @@ def discard(sid: str, force: bool) -> None:
     with connect(settings()) as client:
         view = chosen(client, sid, ended=True)
         path = f"/api/sessions/{segment(str(view['sessionId']))}/discard"
-        answer = client.post(path, {"force": force}, seconds=BEGIN_SECONDS)
+        answer = client.post(path, {"force": force}, seconds=TREE_SECONDS)
     if settings().as_json:
         print_json(answer)
         return
