@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from attrs import define, evolve, frozen
+from attrs import define, frozen
 
 from relay.actors.base import Address, RelayActor
 from relay.core import asks, effects, reports
@@ -134,7 +134,7 @@ class JournalActor(RelayActor):
             self.want(effects.ReserveSequence(key="sequence", count=BLOCK))
             return
         for at, item in enumerate(taken):
-            item.entry = evolve(item.entry, seq=self._next + at)
+            item.entry = item.entry.numbered(self._next + at)
         self._next += len(taken)
         self._under_way = taken
         entries = tuple(item.entry for item in taken)

@@ -52,6 +52,7 @@ class LiveRun:
         ending: it is being ended.
         gate_open: a safe point is awaited.
         interrupting: the end of an interrupted turn is awaited.
+        tokens_changed: the record does not tell of all of `tokens` yet.
         said_in_turn: a message was said in mid-turn; the agent may take it up in a turn of its own.
     """
 
@@ -69,6 +70,7 @@ class LiveRun:
     turns_ended: int = 0
     turn_end: TurnEnded | None = None
     tokens: int = 0
+    tokens_changed: bool = False
     native_id: str = ""
     permissions: dict[str, PermissionAsked] = field(factory=dict)
     near_limit: str = ""

@@ -36,6 +36,8 @@ from relay.core.wire import event_to_wire
 
 SETTLE_SECONDS = 2.0
 LONG_RETRY_SECONDS = 300.0
+DECISIVE = (AgentStarted, TurnEnded, PermissionAsked, QuotaReported)
+"""Events that the session may act on at once, by its record."""
 SIGNS_OF_LIFE = (
     AgentStarted,
     TurnStarted,
@@ -68,6 +70,7 @@ class SessionTurns(SessionEnds):
             if not known:
                 self.facts.fold(seen)
             outputs += self._see(seen.event, seen.at, known=known)
+        self._settle_tokens()
         if not known:
             outputs += self._settle(batch[-1].at)
         return outputs
@@ -95,6 +98,8 @@ class SessionTurns(SessionEnds):
 
     def _see(self, event: AgentEvent, at: datetime, *, known: bool) -> Outputs:
         live = self._live
+        if isinstance(event, DECISIVE):
+            self._settle_tokens()
         if isinstance(event, SIGNS_OF_LIFE):
             live.seen_life = True
             live.long_retry = ""
@@ -118,9 +123,7 @@ class SessionTurns(SessionEnds):
                         del live.permissions[request_id]
             case UsageReported():
                 live.tokens += event.usage.total
-                if self.record.run:
-                    self._change_run(self.record.run.number, tokens=live.tokens)
-                self._check_cap()
+                live.tokens_changed = True
             case Retrying() if (event.delay or 0.0) >= LONG_RETRY_SECONDS:
                 why = f"{self._target()} would wait {event.delay:.0f} s by itself"
                 live.long_retry, live.near_limit = (why, live.near_limit) if known else ("", why)
@@ -201,6 +204,15 @@ class SessionTurns(SessionEnds):
         if used >= self.record.options.threshold and not any(w.rejected for w in event.windows):
             self._live.near_limit = f"{target} has used {used:.0%} of its quota"
         return outputs
+
+    def _settle_tokens(self) -> None:
+        """What was spent goes into the record once for many events."""
+        if not self._live.tokens_changed:
+            return
+        self._live.tokens_changed = False
+        if self.record.run:
+            self._change_run(self.record.run.number, tokens=self._live.tokens)
+        self._check_cap()
 
     def _check_cap(self) -> None:
         target = self._target()
