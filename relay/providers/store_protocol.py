@@ -11,12 +11,13 @@ import sqlite3
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from datetime import datetime
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from attrs import field, frozen
 
-from relay.core.intel import Depth
-from relay.core.lift import Lift
+if TYPE_CHECKING:
+    from relay.core.intel import Depth
+    from relay.core.lift import Lift
 
 
 @frozen(kw_only=True)
