@@ -17,7 +17,7 @@ from attrs import field, frozen
 from relay.core.intel import SessionIntel
 from relay.core.paths import normal
 from relay.core.quoting import one_line
-from relay.core.wire import camel
+from relay.core.wire_names import camel
 from relay.errors import ConflictError, NotFoundError
 
 ACTIVE_MINUTES = 10

@@ -19,7 +19,7 @@ from relay.providers.store_protocol import Machine
 from relay.providers.table import provider_names
 from relay.store.config_file import load_effective
 from relay.store.places import RepoPlaces, StatePlaces
-from relay.store.sessions import known_repositories
+from relay.store.repositories import known_repositories
 
 DEFAULT_HOURS = 24
 LONGEST_HOURS = 24 * 366 * 5
