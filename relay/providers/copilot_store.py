@@ -36,7 +36,7 @@ class CopilotStore:
         """One for each folder with events."""
         for entry in files.glob(home, "session-state/*/events.jsonl"):
             folder = PurePath(entry.path).parent
-            beside = [files.entry(str(folder / name)) for name in ("session.db", "session.db-wal")]
+            beside = [files.entry(f"{folder}/{name}") for name in ("session.db", "session.db-wal")]
             entries = (entry, *(each for each in beside if each is not None))
             if entry.size and entry.mtime >= since:
                 yield Found(

@@ -151,6 +151,9 @@ class StoreFiles(Protocol):
     def read(self, path: str, most: int = 8 * 1024 * 1024) -> bytes | None:
         """A small file in whole; None when it is absent or larger than `most`."""
 
+    def head(self, path: str, most: int) -> bytes:
+        """The first bytes of a file, `most` of them; none when it is absent."""
+
     def lines(self, path: str, start: int = 0) -> Iterable[StoreLine]:
         """Lines from a byte offset that is a line's beginning, or the end of one without its newline."""
 
