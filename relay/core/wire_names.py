@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
 
-
-@cache
 def camel(name: str) -> str:
     """`resets_at` -> `resetsAt`."""
     head, *rest = name.split("_")

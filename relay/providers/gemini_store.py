@@ -45,11 +45,10 @@ class GeminiStore:
     def find(self, files: StoreFiles, home: str, since: float) -> Iterable[Found]:
         """One for each session id; a session that was resumed goes on in a second file."""
         sessions: dict[tuple[str, str], list[FileEntry]] = {}
-        for pattern in ("tmp/*/chats/session-*.jsonl", "tmp/*/chats/session-*.json"):
-            for entry in files.glob(home, pattern):
-                path = PurePath(entry.path)
-                if entry.size:
-                    sessions.setdefault((str(path.parent), path.stem.rpartition("-")[2]), []).append(entry)
+        for entry in files.glob(home, "tmp/*/chats/session-*.json*"):
+            path = PurePath(entry.path)
+            if entry.size and path.suffix in (".jsonl", ".json"):
+                sessions.setdefault((str(path.parent), path.stem.rpartition("-")[2]), []).append(entry)
         if not sessions:
             return
         for entry in files.glob(home, "tmp/*/chats/*/*.jsonl"):
