@@ -55,7 +55,7 @@ from relay.store.config_file import load_effective
 from relay.store.keys import load_or_make_signing_key, load_or_make_token
 from relay.store.lock import DaemonLock
 from relay.store.places import StatePlaces
-from relay.store.sessions import known_repositories
+from relay.store.repositories import known_repositories
 from relay.store.trust import TrustStore, in_force
 from relay.store.user_config import user_config_dir
 

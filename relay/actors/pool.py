@@ -10,6 +10,7 @@ from relay.actors.messages import Answered, DescribeProviders, IsolateProvider
 from relay.core import asks, circuit, effects, reports
 from relay.core.chain import Target, parse_target
 from relay.core.commands import Accepted, Refused
+from relay.core.policies import CircuitPolicy
 from relay.core.wire import from_wire, to_wire
 from relay.errors import ConfigError
 
@@ -21,7 +22,7 @@ class ProviderPoolActor(RelayActor):
         super().__init__()
         self._breakers: dict[Target, circuit.Breaker] = {}
         self._probes: dict[Target, str] = {}
-        self._policy = circuit.CircuitPolicy()
+        self._policy = CircuitPolicy()
 
     def wired(self) -> None:
         """Ask for what an earlier life knew."""

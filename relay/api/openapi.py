@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 
 from relay.api.routing import Route
-from relay.core.wire import camel
+from relay.core.wire_names import camel
 from relay.version import VERSION
 
 _PLAIN: dict[Any, dict[str, Any]] = {

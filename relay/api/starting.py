@@ -12,9 +12,9 @@ from attrs import frozen
 
 from relay.api.context import ApiContext
 from relay.api.requests import RunRequest
-from relay.core.approval import ALLOW_LEVELS
 from relay.core.chain import Target
 from relay.core.config import Config
+from relay.core.policies import ALLOW_LEVELS
 from relay.core.record import Options
 from relay.core.routing import profile_for
 from relay.core.session import SessionPolicy

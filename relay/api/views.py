@@ -15,7 +15,8 @@ from relay.core.redact import DEFAULT
 from relay.core.wire import from_wire
 from relay.errors import ConflictError, NotFoundError
 from relay.store.places import session_id
-from relay.store.sessions import all_sessions, find_session, gone_hint
+from relay.store.repositories import gone_hint
+from relay.store.sessions import all_sessions, find_session
 
 
 async def records(context: ApiContext) -> list[tuple[SessionRecord, Mapping[str, Any]]]:

@@ -21,7 +21,7 @@ from relay.api.sessions import entry_view
 from relay.api.stream import FRAME_EVENTS, Listener, StreamEvent, next_frame, wire_event
 from relay.store import audit_read
 from relay.store.places import session_id
-from relay.store.sessions import known_repositories
+from relay.store.repositories import known_repositories
 
 FRAME_SECONDS = 0.015
 

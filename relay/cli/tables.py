@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 import click
+import orjson
 
 from relay.cli.base import settings, use_colour
 from relay.core.quoting import clean, one_line
@@ -32,7 +33,12 @@ STATE_COLOURS = {
 
 def print_json(value: Any) -> None:
     """A value as JSON on stdout, for `--json`."""
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+    try:
+        text = orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
+    except TypeError:
+        # A path that is no UTF-8, or a number of more than 64 bits.
+        text = json.dumps(value, indent=2, ensure_ascii=False)
+    click.echo(text)
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[object]], *, width: int, colour: bool) -> str:

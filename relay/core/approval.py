@@ -10,11 +10,9 @@ import fnmatch
 import posixpath
 from enum import StrEnum
 
-from attrs import frozen
-
 from relay.core.events import PermissionAsked, ToolKind
+from relay.core.policies import ApprovalPolicy
 
-ALLOW_LEVELS = ("ask", "edits", "all")
 _OWN_FOLDERS = frozenset({".git", ".relay"})
 _SHELL_SYNTAX = frozenset(";&|<>`$()\n\\")
 
@@ -24,20 +22,6 @@ class Judgement(StrEnum):
 
     ALLOW = "allow"
     ASK = "ask"
-
-
-@frozen(kw_only=True)
-class ApprovalPolicy:
-    """The `[approvals]` section.
-
-    Args:
-        commands: shell commands, as globs, that run unasked when they hold no shell syntax
-            ("make test", "git status*").
-        timeout_seconds: a question unanswered for so long is answered with no.
-    """
-
-    commands: tuple[str, ...] = ()
-    timeout_seconds: float = 300.0
 
 
 def judge(asked: PermissionAsked, allow: str, policy: ApprovalPolicy, *, worktree: str) -> Judgement:

@@ -13,6 +13,7 @@ from enum import StrEnum
 from attrs import evolve, frozen
 
 from relay.core.events import FailureClass, QuotaWindow, Verdict
+from relay.core.policies import CircuitPolicy
 
 PROBE_LEASE = timedelta(minutes=10)
 UNKNOWN_RESET = timedelta(minutes=15)
@@ -26,19 +27,6 @@ class Circuit(StrEnum):
     OPEN = "open"
     HALF_OPEN = "half_open"
     ISOLATED = "isolated"
-
-
-@frozen(kw_only=True)
-class CircuitPolicy:
-    """The `[circuit]` section.
-
-    Args:
-        failures: failures in a row that open.
-        open_seconds: how long the first time; doubles each time, an hour at most.
-    """
-
-    failures: int = 3
-    open_seconds: float = 60.0
 
 
 @frozen(kw_only=True)

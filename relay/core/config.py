@@ -11,10 +11,8 @@ from collections.abc import Mapping, Sequence
 
 from attrs import field, frozen
 
-from relay.core.approval import ApprovalPolicy
 from relay.core.chain import Target, parse_target
-from relay.core.circuit import CircuitPolicy
-from relay.core.retry import RetryPolicy
+from relay.core.policies import ApprovalPolicy, CircuitPolicy, RetryPolicy
 from relay.errors import ConfigError, UnknownProviderError
 
 DEFAULT_ACCOUNT = "default"

@@ -10,9 +10,7 @@ from typing import Any
 
 from attrs import fields_dict, frozen
 
-from relay.core.approval import ALLOW_LEVELS
 from relay.core.chain import LABEL_SHAPE, NAME_SHAPE
-from relay.core.circuit import CircuitPolicy
 from relay.core.config import (
     AccountSettings,
     ApprovalSettings,
@@ -42,7 +40,7 @@ from relay.core.config_checks import (
     url,
     whole,
 )
-from relay.core.retry import Prefer, RetryPolicy
+from relay.core.policies import ALLOW_LEVELS, CircuitPolicy, Prefer, RetryPolicy
 
 
 @frozen(kw_only=True)

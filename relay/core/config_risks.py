@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from relay.core.approval import ALLOW_LEVELS
 from relay.core.config import Config
 from relay.core.config_parse import dotted, escaped
+from relay.core.policies import ALLOW_LEVELS
 
 
 def commands_named(config: Config) -> tuple[str, ...]:

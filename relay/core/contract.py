@@ -22,7 +22,8 @@ from relay.core.facts import SessionFacts
 from relay.core.handover import attempts, do_not_redo, half_written, next_action
 from relay.core.quoting import clean, one_line, shorten
 from relay.core.strict_json import load_object, not_normal
-from relay.core.wire import camel, from_wire
+from relay.core.wire import from_wire
+from relay.core.wire_names import camel
 from relay.errors import ConfigError, IntegrityError, InternalError, NewerFormatError
 
 VERSION = 2

@@ -17,7 +17,7 @@ from attrs import field, frozen
 from relay.core.intel import SessionIntel
 from relay.core.paths import normal
 from relay.core.quoting import one_line
-from relay.core.wire import camel
+from relay.core.wire_names import camel
 from relay.errors import ConflictError, NotFoundError
 
 ACTIVE_MINUTES = 10
@@ -257,11 +257,15 @@ def agent_view(agent: DetectedAgent, *, full: bool = False) -> dict[str, Any]:
         "todosLeft": len(intel.tasks_remaining),
         "todosDone": len(intel.tasks_done),
         "filesTouched": len(intel.files_changed) + len(intel.files_outside),
-        "tokens": _plain(intel.tokens),
+        "tokens": {
+            "input": intel.tokens.input,
+            "cachedInput": intel.tokens.cached_input,
+            "output": intel.tokens.output,
+        },
         "messages": intel.message_count,
         "turnOpen": intel.turn_open,
-        "startedAt": _plain(intel.started_at),
-        "lastActivity": _plain(intel.last_activity),
+        "startedAt": _instant(intel.started_at),
+        "lastActivity": _instant(intel.last_activity),
         "managedBy": agent.managed,
         "canResume": bool(agent.provider and intel.native_id),
         "takeOver": take_over(agent),
@@ -269,6 +273,10 @@ def agent_view(agent: DetectedAgent, *, full: bool = False) -> dict[str, Any]:
     if full:
         view["intel"] = _plain(intel)
     return view
+
+
+def _instant(at: datetime | None) -> str | None:
+    return at.isoformat() if at else None
 
 
 def _plain(value: Any) -> Any:

@@ -14,6 +14,9 @@ from typing import Any, ClassVar
 
 from attrs import field, frozen
 
+# A word of this vocabulary too.
+from relay.core.tokens import TokenUsage as TokenUsage
+
 
 class FailureClass(StrEnum):
     """Why an agent could not go on; decides between waiting, handing off and asking."""
@@ -111,20 +114,6 @@ class PlanItem:
 
     text: str
     status: TaskStatus = TaskStatus.PENDING
-
-
-@frozen(kw_only=True)
-class TokenUsage:
-    """Tokens, each counted once: `cached_input` is not part of `input`."""
-
-    input: int = 0
-    cached_input: int = 0
-    output: int = 0
-
-    @property
-    def total(self) -> int:
-        """All tokens of this usage."""
-        return self.input + self.cached_input + self.output
 
 
 @frozen(kw_only=True)

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from attrs import field, frozen
 
-from relay.core.attempts import FailedAttempt
-from relay.core.events import PlanItem, TokenUsage
-from relay.core.facts import CommandRun, LimitSeen
+from relay.core.tokens import TokenUsage
+
+if TYPE_CHECKING:
+    from relay.core.attempts import FailedAttempt
+    from relay.core.events import PlanItem
+    from relay.core.facts import CommandRun, LimitSeen
 
 
 class Depth(StrEnum):

@@ -10,22 +10,23 @@ import hashlib
 import re
 import unicodedata
 
-_ANSI = re.compile(
+# These are compiled when a text first needs them: almost every text is plain.
+_ANSI = (
     r"(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,16}[@-~]"
     r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d\x9e\x9f])[^\x07\x1b\x9c]{0,4096}(?:\x07|\x1b\\|\x9c)"
     r"|\x1b[ -/]{0,4}[0-~]"
 )
 """Control sequences, strings (titles, hyperlinks) and single escapes of ECMA-48, bounded."""
 
-_BREAKS = re.compile(r"\r\n?|[\x0b\x0c\x85\u2028\u2029]")
-_HIDDEN = re.compile(
+_BREAKS = r"\r\n?|[\x0b\x0c\x85\u2028\u2029]"
+_HIDDEN = (
     "[\x00-\x08\x0e-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f"
     "\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0e\ufeff\uffa0\ufff9-\ufffb"
     "\U000e0000-\U000e0fff\U0001bca0-\U0001bca3\U0001d173-\U0001d17a]"
 )
 """Control characters, bidi controls, Unicode tags, and characters that show nothing but can hide text."""
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATE = "[\ud800-\udfff]"
 _PLAIN = re.compile(r"[\t\n -~]*")
 
 
@@ -37,14 +38,14 @@ def clean(text: str) -> str:
     """
     if _PLAIN.fullmatch(text):
         return text
-    text = _BREAKS.sub("\n", _ANSI.sub("", text))
-    text = _SURROGATE.sub("\ufffd", _HIDDEN.sub("", text))
+    text = re.sub(_BREAKS, "\n", re.sub(_ANSI, "", text))
+    text = re.sub(_SURROGATE, "\ufffd", re.sub(_HIDDEN, "", text))
     return unicodedata.normalize("NFC", text)
 
 
 def valid(text: str) -> str:
     """`text` as UTF-8 can hold it: halves of surrogate pairs become U+FFFD."""
-    return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
+    return text if text.isascii() else re.sub(_SURROGATE, "\ufffd", text)
 
 
 def one_line(text: str, limit: int = 300) -> str:

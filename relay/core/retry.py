@@ -7,12 +7,12 @@ Pure: time, the number of tries and the random number are arguments. Called by `
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
 
 from attrs import frozen
 
 from relay.core.events import FailureClass, Verdict
 from relay.core.failures import as_failed, classify, failure_counts_against_breaker
+from relay.core.policies import Prefer, RetryPolicy
 
 __all__ = [
     "AskUser",
@@ -34,41 +34,6 @@ PROBE_MINUTES = (15, 30, 60)
 SHORT_RESET = timedelta(minutes=2)
 LONG_RETRY_AFTER = timedelta(minutes=5)
 LONGEST_BACKOFF = 300.0
-
-
-class Prefer(StrEnum):
-    """What a usage limit leads to where a fallback exists."""
-
-    WAIT = "wait"
-    HANDOFF = "handoff"
-    WAIT_THEN_HANDOFF = "wait-then-handoff"
-
-
-@frozen(kw_only=True)
-class RetryPolicy:
-    """The `[retry]` section of relay.toml.
-
-    Args:
-        enabled: false: never try again or wait; hand off, or ask.
-        prefer: with a fallback at hand, `handoff` moves on at once; `wait-then-handoff` sits out a reset
-            that is at most two minutes away and moves on otherwise; `wait` sits out any up to
-            `max_wait_minutes`.
-        max_wait_minutes: a longer wait counts as long: handed off, or, without a fallback, announced.
-        backoff_seconds: the first back-off; doubles each time, five minutes at most.
-        jitter_pct: each back-off is longer or shorter by up to this part.
-        max_retries: tries in place before moving on.
-        margin_seconds: added to every reset, since clocks differ.
-        retry_message: what the agent is told when it is asked to go on.
-    """
-
-    enabled: bool = True
-    prefer: str = Prefer.WAIT_THEN_HANDOFF
-    max_wait_minutes: float = 360.0
-    backoff_seconds: float = 5.0
-    jitter_pct: float = 20.0
-    max_retries: int = 8
-    margin_seconds: float = 30.0
-    retry_message: str = "continue"
 
 
 @frozen(kw_only=True)

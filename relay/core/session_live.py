@@ -5,11 +5,10 @@ from __future__ import annotations
 from attrs import define, field, frozen
 
 from relay.core import asks, effects, reports
-from relay.core.approval import ApprovalPolicy
 from relay.core.events import PermissionAsked, TurnEnded
 from relay.core.fsm import Step, Trigger
+from relay.core.policies import ApprovalPolicy, RetryPolicy
 from relay.core.record import SessionRecord
-from relay.core.retry import RetryPolicy
 
 Output = effects.Effect | asks.Ask
 Outputs = list[Output]

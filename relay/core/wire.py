@@ -22,17 +22,12 @@ from cattrs.v import transform_error
 from relay.core.chain import Target, parse_target
 from relay.core.commands import Answer, Command
 from relay.core.events import AgentEvent, Observed, Place
+from relay.core.wire_names import camel
 from relay.errors import ConfigError
 
 T = TypeVar("T")
 
 EVENT_TYPES: dict[str, type[Any]] = {kind.kind: kind for kind in get_args(AgentEvent)}
-
-
-def camel(name: str) -> str:
-    """`resets_at` -> `resetsAt`."""
-    head, *rest = name.split("_")
-    return head + "".join(part.title() for part in rest)
 
 
 def _renames(cls: type[Any]) -> dict[str, Any]:

@@ -14,7 +14,8 @@ from relay.store.audit_tail import verify_end
 from relay.store.keys import load_or_make_signing_key, load_or_make_token
 from relay.store.lock_holder import lock_holder
 from relay.store.places import StatePlaces
-from relay.store.sessions import known_repositories, read_record
+from relay.store.repositories import known_repositories
+from relay.store.sessions import read_record
 
 MANY_WORKTREES = 20
 MUCH_OUTPUT = 2 * 1000**3

@@ -6,7 +6,6 @@ not changed since the last time is not read again.
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -32,8 +31,6 @@ from relay.providers.stores import store_named, store_names
 
 if TYPE_CHECKING:
     from relay.core.lift import Lift
-
-log = logging.getLogger("relay.detect")
 
 WORKERS_FROM = 64 * 1024 * 1024
 OPEN_FOR = timedelta(minutes=30)
@@ -322,5 +319,9 @@ def _is_shown(agent: DetectedAgent, since: datetime) -> bool:
 
 def _problem(store: SessionStore, where: str, error: Exception) -> str:
     if not isinstance(error, (OSError, RelayError)):
-        log.error("the %s store failed on %s", store.name, where, exc_info=error)
+        import logging
+
+        logging.getLogger("relay.detect").error(
+            "the %s store failed on %s", store.name, where, exc_info=error
+        )
     return f"{store.display_name}: {where} can't be read ({type(error).__name__}: {error})"

@@ -12,28 +12,29 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from attrs import evolve
-from cattrs import Converter
-from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn
+from attrs import asdict, evolve, fields
 
 from relay.core.intel import SessionIntel
+from relay.core.tokens import TokenUsage
 from relay.errors import StoreError
 from relay.store import atomic
 from relay.version import VERSION
 
-FORMAT = 1
+FORMAT = 2
 MOST = 20_000
 """Most sessions that are remembered."""
 _PROMPT = 2_000
-_WIRE = Converter(detailed_validation=False)
-_WIRE.register_unstructure_hook(datetime, lambda value: value.isoformat())
-_WIRE.register_structure_hook(datetime, lambda value, _: datetime.fromisoformat(value))
-# Lists of texts are most of what is read, and take cattrs an item at a time.
-_WIRE.register_structure_hook_func(lambda kind: kind == tuple[str, ...], lambda value, _: _texts(value))
-_WIRE.register_unstructure_hook(
-    SessionIntel, make_dict_unstructure_fn(SessionIntel, _WIRE, _cattrs_omit_if_default=True)
-)
-_WIRE.register_structure_hook(SessionIntel, make_dict_structure_fn(SessionIntel, _WIRE))
+_INSTANTS = ("started_at", "last_activity")
+_PAIRS = ("skipped", "dropped")
+_NOTHING = SessionIntel(store="", home="", native_id="", path="")
+_KINDS: dict[str, tuple[type[Any], ...]] = {
+    **{each.name: (type(getattr(_NOTHING, each.name)),) for each in fields(SessionIntel)},
+    **{each.name: (list,) for each in fields(SessionIntel) if each.default == ()},
+    **dict.fromkeys(_INSTANTS, (str,)),
+    "tokens": (dict,),
+    "cost_usd": (float, int),
+}
+"""How each value looks as JSON."""
 
 
 def listed(intel: SessionIntel) -> SessionIntel:
@@ -41,27 +42,48 @@ def listed(intel: SessionIntel) -> SessionIntel:
     return evolve(
         intel,
         first_prompt=intel.first_prompt[:_PROMPT],
-        last_prompt=intel.last_prompt[:_PROMPT],
-        last_message=intel.last_message[:_PROMPT],
+        last_prompt="",
+        last_message="",
+        next_step="",
+        plan=(),
         decisions=(),
         constraints=(),
         rules=(),
         commands=(),
         failed_attempts=(),
+        cut_off=(),
         files_read=(),
+        limits=(),
         turns=(),
     )
 
 
 def to_stored(intel: SessionIntel) -> dict[str, Any]:
-    """A session's reading as JSON, what holds its default left out."""
-    stored: dict[str, Any] = _WIRE.unstructure(intel)
-    return stored
+    """What `listed` left of a session's reading as values that orjson writes, defaults left out."""
+    values = {name: getattr(intel, name) for name in _KINDS}
+    stored = {name: value for name, value in values.items() if value != getattr(_NOTHING, name)}
+    return stored | ({"tokens": asdict(intel.tokens)} if "tokens" in stored else {})
 
 
 def from_stored(stored: Any) -> SessionIntel:
-    """The reading. Raises KeyError, TypeError, ValueError, AttributeError for what is none."""
-    return _WIRE.structure(stored, SessionIntel)
+    """The reading. Raises KeyError, TypeError, ValueError, AttributeError for what is none.
+
+    By hand, since a converter takes longer to import and to make than all sessions take to read.
+    """
+    values: dict[str, Any] = {}
+    for name, value in stored.items():
+        if type(value) not in _KINDS[name]:
+            raise TypeError(f"{name} is a {type(value).__name__}")
+        values[name] = tuple(value) if type(value) is list else value
+    for name in _INSTANTS:
+        if name in values:
+            values[name] = datetime.fromisoformat(values[name])
+    for name in _PAIRS:
+        if name in values:
+            values[name] = tuple((str(what), int(count)) for what, count in values[name])
+    if "tokens" in values:
+        values["tokens"] = TokenUsage(**values["tokens"])
+    return SessionIntel(**values)
 
 
 class DetectCache:
@@ -118,13 +140,6 @@ class DetectCache:
         self._stored = stored
         self._known = {key: self._known[key] for key in newest if key in self._known}
         self._changed = False
-
-
-def _texts(value: Any) -> tuple[str, ...]:
-    texts = tuple(value)
-    if not all(isinstance(text, str) for text in texts):
-        raise TypeError("texts are expected")
-    return texts
 
 
 def _load(path: Path) -> dict[str, Any]:

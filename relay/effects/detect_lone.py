@@ -52,6 +52,9 @@ class _OneFile:
     def read(self, path: str, most: int = 8 * 1024 * 1024) -> bytes | None:
         return self.files.read(self.real, most) if path == self.shown else None
 
+    def head(self, path: str, most: int) -> bytes:
+        return self.files.head(self.real, most) if path == self.shown else b""
+
     def lines(self, path: str, start: int = 0) -> Iterable[StoreLine]:
         return self.files.lines(self.real, start) if path == self.shown else ()
 

@@ -9,13 +9,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
+from typing import TypeVar
 
-import psutil
 from attrs import evolve
 
 from relay.core.detect import AgentProcess, managed_by
 from relay.effects.marker import MARKER
+from relay.effects.own_processes import own_processes
 from relay.providers.store_protocol import Live, RunningProcess, SessionStore
+
+T = TypeVar("T")
 
 _NAMING = ("--resume", "-r", "--session-id", "resume", "--session", "-s", "--id")
 """Arguments that a session's id follows."""
@@ -31,9 +34,9 @@ def running_agents(
     """
     stores = tuple(stores)
     candidates: dict[int, tuple[SessionStore, RunningProcess, int]] = {}
-    for process, told in _own_processes():
+    for told in own_processes():
         store = next((store for store in stores if store.runs(told)), None)
-        looked_at = _looked_at(process, told) if store is not None else None
+        looked_at = _looked_at(told) if store is not None else None
         if store is not None and looked_at is not None:
             candidates[told.pid] = (store, *looked_at)
     for pid, (store, process, parent) in candidates.items():
@@ -56,52 +59,34 @@ def running_agents(
         )
 
 
-def _own_processes() -> Iterable[tuple[psutil.Process, RunningProcess]]:
-    uid = os.getuid() if hasattr(os, "getuid") else None
-    for process in psutil.process_iter():
-        try:
-            with process.oneshot():
-                if uid is not None and process.uids().real != uid:
-                    continue
-                argv = tuple(process.cmdline())
-                if argv:
-                    yield process, RunningProcess(pid=process.pid, name=process.name(), argv=argv)
-        except psutil.Error:
-            continue
-
-
-def _looked_at(process: psutil.Process, told: RunningProcess) -> tuple[RunningProcess, int] | None:
+def _looked_at(told: RunningProcess) -> tuple[RunningProcess, int] | None:
     """The process in full, and its parent; None when it has ended."""
+    # Imported where an agent runs; see `relay.effects.own_processes`.
+    import psutil
+
+    def if_told(ask: Callable[[], T]) -> T | None:
+        try:
+            return ask()
+        except psutil.Error:
+            return None
+
     try:
+        process = psutil.Process(told.pid)
         with process.oneshot():
             if process.status() == psutil.STATUS_ZOMBIE:
                 return None
+            # The marker alone: an environment holds secrets.
+            marker = (if_told(process.environ) or {}).get(MARKER)
             whole = evolve(
                 told,
-                exe=_or_empty(process.exe),
-                cwd=_or_empty(process.cwd),
+                exe=if_told(process.exe) or "",
+                cwd=if_told(process.cwd) or "",
                 started_at=datetime.fromtimestamp(process.create_time(), UTC),
-                env=_environment(process),
+                env={MARKER: marker} if marker else {},
             )
             return whole, process.ppid()
     except psutil.Error:
         return None
-
-
-def _environment(process: psutil.Process) -> dict[str, str]:
-    # The marker alone: an environment holds secrets.
-    try:
-        found = process.environ().get(MARKER)
-    except psutil.Error:
-        return {}
-    return {MARKER: found} if found else {}
-
-
-def _or_empty(ask: Callable[[], str]) -> str:
-    try:
-        return ask()
-    except psutil.Error:
-        return ""
 
 
 def _started_at(pid: int, ticks: int) -> bool:

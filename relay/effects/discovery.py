@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attrs import evolve, frozen
 
-from relay.core.config import Config
 from relay.core.detect import DetectedAgent, agent_view, select
 from relay.effects.detect import Detector, Scan
 from relay.effects.detect_cache import DetectCache
 from relay.errors import NotFoundError, RelayError
 from relay.providers.store_protocol import Machine
 from relay.providers.table import provider_names
-from relay.store.config_file import load_effective
 from relay.store.places import RepoPlaces, StatePlaces
-from relay.store.sessions import known_repositories
+from relay.store.repositories import known_repositories
+from relay.store.user_config import FILE_NAME
+
+if TYPE_CHECKING:
+    from relay.core.config import Config
 
 DEFAULT_HOURS = 24
 LONGEST_HOURS = 24 * 366 * 5
@@ -115,9 +118,17 @@ class Discovery:
         return labels
 
     def _configs(self) -> list[Config]:
+        repositories = self._repositories()
+        if self._around.cwd is not None:
+            repositories.append(RepoPlaces(root=self._around.cwd))
+        files = [self._around.config_dir / FILE_NAME, *(repo.config for repo in repositories)]
+        if not any(map(os.path.lexists, files)):
+            return []
+        # Imported where there is something to parse: it takes as long as all that is listed.
+        from relay.store.config_file import load_effective
+
         configs = []
-        roots = [None, *(repo.root for repo in self._repositories()), self._around.cwd]
-        for root in dict.fromkeys(roots):
+        for root in dict.fromkeys([None, *(repo.root for repo in repositories)]):
             try:
                 configs.append(load_effective(root, self._around.config_dir, known=provider_names()).config)
             except RelayError:

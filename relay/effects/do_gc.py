@@ -20,7 +20,8 @@ from relay.effects.repository import inspect
 from relay.effects.world import World
 from relay.errors import ConflictError, NoRepositoryError, RelayError
 from relay.store.places import RepoPlaces
-from relay.store.sessions import known_repositories, read_record
+from relay.store.repositories import known_repositories
+from relay.store.sessions import read_record
 
 
 @define

@@ -22,7 +22,8 @@ from relay.effects.world import World, marker
 from relay.errors import NoRepositoryError, RelayError
 from relay.store import audit_read, state_file
 from relay.store.places import RepoPlaces
-from relay.store.sessions import known_repositories, read_record, remember_repository
+from relay.store.repositories import known_repositories, remember_repository
+from relay.store.sessions import read_record
 
 
 async def prepare_worktree(

@@ -24,6 +24,7 @@ import psutil
 import trio
 from attrs import frozen
 
+from relay.effects import proc_reading
 from relay.effects.marker import MARKER
 from relay.errors import UserError
 
@@ -85,18 +86,6 @@ def _boot() -> str:
         return ""
 
 
-def _read(path: str) -> bytes:
-    # Read so often that the layers of a file object would be what it costs.
-    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        pieces = []
-        while piece := os.read(handle, 64 * 1024):
-            pieces.append(piece)
-        return b"".join(pieces)
-    finally:
-        os.close(handle)
-
-
 def _marker_in(environ: bytes) -> str:
     _, found, rest = (b"\0" + environ).partition(b"\0" + MARKER.encode() + b"=")
     return os.fsdecode(rest.partition(b"\0")[0]) if found else ""
@@ -105,13 +94,13 @@ def _marker_in(environ: bytes) -> str:
 def _stat_in_proc(pid: int) -> list[bytes]:
     """Fields of `/proc/<pid>/stat` from the third on (proc(5)): the state is the first here."""
     # The name in parentheses may hold anything, parentheses too.
-    return _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+    return proc_reading.whole(f"/proc/{pid}/stat").rpartition(b")")[2].split()
 
 
 def _environ_in_proc(pid: int, fields: list[bytes]) -> bytes:
     """The environment, which the kernel tells as empty for a moment while a process begins a program."""
     for _ in range(_EXEC_TRIES):
-        environ = _read(f"/proc/{pid}/environ")
+        environ = proc_reading.whole(f"/proc/{pid}/environ")
         has_no_memory = len(fields) > _VSIZE and fields[_VSIZE] == b"0"
         really_empty = len(fields) > _ENV_END and fields[_ENV_START] == fields[_ENV_END] != b"0"
         if environ or has_no_memory or really_empty:

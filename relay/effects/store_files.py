@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from relay.core.framing import LINE_LIMIT
+from relay.effects.store_walk import entry_of, files_below
 from relay.providers.store_protocol import FileEntry, StoreBlock, StoreLine
 
 CHUNK = 128 * 1024
@@ -53,18 +54,7 @@ class DiskFiles:
 
     def glob(self, home: str, pattern: str) -> Iterator[FileEntry]:
         """See `StoreFiles`."""
-        root = Path(home)
-        try:
-            real = os.path.realpath(root)
-            paths = root.glob(pattern)
-            for path in paths:
-                if path.is_symlink() and not os.path.realpath(path).startswith(real + os.sep):
-                    continue
-                if found := self.entry(str(path)):
-                    yield found
-        except (OSError, ValueError):
-            # A folder that vanished or can't be listed holds nothing for us.
-            return
+        return files_below(home, pattern)
 
     def entry(self, path: str) -> FileEntry | None:
         """See `StoreFiles`."""
@@ -72,7 +62,7 @@ class DiskFiles:
             found = os.stat(path)  # noqa: PTH116
         except (OSError, ValueError):
             return None
-        return _entry(path, found) if stat.S_ISREG(found.st_mode) else None
+        return entry_of(path, found)
 
     def read(self, path: str, most: int = 8 * 1024 * 1024) -> bytes | None:
         """See `StoreFiles`."""
@@ -85,6 +75,17 @@ class DiskFiles:
             except OSError:
                 return None
         return data if len(data) <= most else None
+
+    def head(self, path: str, most: int) -> bytes:
+        """See `StoreFiles`."""
+        descriptor = _open(path)
+        if descriptor is None:
+            return b""
+        with open(descriptor, "rb", buffering=0) as file:  # noqa: PTH123
+            try:
+                return file.read(most) or b""
+            except OSError:
+                return b""
 
     def lines(self, path: str, start: int = 0) -> Iterator[StoreLine]:
         """See `StoreFiles`."""
@@ -142,12 +143,6 @@ def _closing(connection: sqlite3.Connection | None) -> Iterator[sqlite3.Connecti
     finally:
         if connection is not None:
             connection.close()
-
-
-def _entry(path: str, found: os.stat_result) -> FileEntry:
-    return FileEntry(
-        path=path, size=found.st_size, mtime=found.st_mtime, identity=(found.st_dev, found.st_ino)
-    )
 
 
 def _open(path: str) -> int | None:

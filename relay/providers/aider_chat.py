@@ -1,6 +1,6 @@
 """One chat of aider, lifted from the markdown that it writes.
 
-As aider 0.86.2 prints; what aider itself says is told by its words. Used by `relay.providers.aider_store`.
+As aider 0.86.2 prints; what aider itself says is told by its words. Opened by `relay.providers.aider_store`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from relay.core.events import (
 )
 from relay.core.lift import Lift
 from relay.core.prompts import typed
-from relay.providers.documents import error_of, refused, spoke
+from relay.providers import shapes
+from relay.providers.documents import DocumentTranscript, error_of, refused, spoke
 from relay.providers.wordings import wording_of
 
 _WORDING = wording_of("openai")
@@ -50,6 +51,31 @@ _SPOKEN = ("/ask", "/code", "/architect", "/context", "/chat-mode")
 _RUN = ("/run", "/test", "!")
 _MOST_LINES = 4_000
 """Most lines of one message that are kept."""
+
+
+class AiderChat(DocumentTranscript):
+    """One chat: a part of the file; read anew each time."""
+
+    def fill(self, lift: Lift) -> None:
+        """See `DocumentTranscript`."""
+        start, _, end = self.found.key.partition(":")
+        last = int(end) if end else None
+        begun = float(self.found.hint.get("begun") or 0)
+        lift.at(shapes.instant({"at": begun}, "at"))
+        chat = ChatLift(lift, shapes.instant({"at": self.found.touched}, "at"))
+        for line in self.files.lines(self.found.paths[0], int(start)):
+            if line.cut:
+                lift.skip("oversize")
+            elif b"\0" in line.data:
+                lift.skip("nul")
+                chat.take(line.data.replace(b"\0", b"").decode("utf-8", "replace"))
+            else:
+                chat.take(line.data.decode("utf-8", "replace"))
+            lift.bytes_read = line.end - int(start)
+            if last is not None and line.end >= last:
+                break
+        chat.finish()
+        lift.at(shapes.instant({"at": self.found.touched}, "at"))
 
 
 class ChatLift:

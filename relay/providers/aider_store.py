@@ -13,17 +13,17 @@ import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import PurePath
+from typing import TYPE_CHECKING
 
 from attrs import frozen
 
 from relay.core.intel import Depth
-from relay.core.lift import Lift
-from relay.providers import shapes
-from relay.providers.aider_chat import ChatLift
-from relay.providers.documents import DocumentTranscript
 from relay.providers.homes import unique
+from relay.providers.stamps import stamp_of
 from relay.providers.store_protocol import FileEntry, Found, Live, Machine, RunningProcess, StoreFiles
-from relay.providers.transcript import stamp_of
+
+if TYPE_CHECKING:
+    from relay.providers.aider_chat import AiderChat
 
 _FILE = ".aider.chat.history.md"
 _STARTED = re.compile(rb"# aider chat started at (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\s*\Z")
@@ -92,6 +92,8 @@ class AiderStore:
 
     def open(self, files: StoreFiles, found: Found, depth: Depth) -> AiderChat:
         """See `SessionStore`."""
+        from relay.providers.aider_chat import AiderChat
+
         return AiderChat(files, found, depth)
 
     def live(self, files: StoreFiles, home: str) -> Iterable[Live]:
@@ -111,31 +113,6 @@ class AiderStore:
     def resume_argv(self, native_id: str) -> tuple[str, ...]:
         """In the chat's own folder; it takes up the newest chat there."""
         return ("aider", "--restore-chat-history")
-
-
-class AiderChat(DocumentTranscript):
-    """One chat: a part of the file; read anew each time."""
-
-    def fill(self, lift: Lift) -> None:
-        """See `DocumentTranscript`."""
-        start, _, end = self.found.key.partition(":")
-        last = int(end) if end else None
-        begun = float(self.found.hint.get("begun") or 0)
-        lift.at(shapes.instant({"at": begun}, "at"))
-        chat = ChatLift(lift, shapes.instant({"at": self.found.touched}, "at"))
-        for line in self.files.lines(self.found.paths[0], int(start)):
-            if line.cut:
-                lift.skip("oversize")
-            elif b"\0" in line.data:
-                lift.skip("nul")
-                chat.take(line.data.replace(b"\0", b"").decode("utf-8", "replace"))
-            else:
-                chat.take(line.data.decode("utf-8", "replace"))
-            lift.bytes_read = line.end - int(start)
-            if last is not None and line.end >= last:
-                break
-        chat.finish()
-        lift.at(shapes.instant({"at": self.found.touched}, "at"))
 
 
 def _chats(files: StoreFiles, home: str, path: str) -> Iterable[_Chat]:

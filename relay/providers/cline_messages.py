@@ -16,7 +16,8 @@ from relay.core.lift import Lift
 from relay.core.prompts import typed
 from relay.providers import shapes
 from relay.providers.acts import act, kind_of
-from relay.providers.documents import Record, checklist, epoch_ms, error_of, json_of, refused, spoke
+from relay.providers.documents import checklist, error_of, refused, spoke
+from relay.providers.json_texts import Record, epoch_ms, json_of
 from relay.providers.wordings import wording_of
 
 _WORDING = wording_of("openai")

@@ -17,7 +17,7 @@ from attrs import define, field, frozen
 from relay.core.events import ToolKind
 from relay.providers import shapes
 from relay.providers.acts import kind_of, path_of
-from relay.providers.documents import Record
+from relay.providers.json_texts import Record
 
 _EXIT = re.compile(r"exit(?:ed with)? (?:code|status):? (\d{1,5})\b", re.IGNORECASE)
 _FAILED = re.compile(

@@ -7,26 +7,21 @@ extension, as read in public sources of 3.49: what its window showed, the messag
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from pathlib import PurePath
+from typing import TYPE_CHECKING
 
-import orjson
-
-from relay.core.events import PlanUpdated
 from relay.core.intel import Depth
-from relay.core.lift import Lift
 from relay.core.paths import normal
-from relay.core.prompts import typed
 from relay.providers import shapes
-from relay.providers.cline_messages import MessageLift, is_message, prompt_of
-from relay.providers.cline_outcomes import Outcomes
-from relay.providers.cline_tasks import TaskLift, is_shown, lift_metadata
-from relay.providers.documents import DocumentTranscript, Record, checklist, epoch_ms, object_in, records_in
 from relay.providers.homes import in_home, unique
+from relay.providers.json_texts import object_in
+from relay.providers.stamps import stamp_of
 from relay.providers.store_protocol import FileEntry, Found, Live, Machine, RunningProcess, StoreFiles
-from relay.providers.transcript import stamp_of
 from relay.providers.vscode_places import user_folders
+
+if TYPE_CHECKING:
+    from relay.providers.cline_session import ClineSession, ClineTask
 
 EXTENSION = "saoudrizwan.claude-dev"
 _TASK_FILES = (
@@ -37,7 +32,6 @@ _TASK_FILES = (
     "history_item.json",
 )
 """In the order in which the first of them stands for the task."""
-_CWD = re.compile(rb"# Current (?:Working|Workspace) Directory \(((?:[^)\\]|\\.)+)\) Files")
 _NOT_SESSIONS = (
     *("auth", "config", "version", "update", "doctor", "mcp", "hub", "history"),
     *("--version", "--help", "-h", "-V"),
@@ -95,8 +89,10 @@ class ClineStore:
                 hint={"parent": path.parent.name} if path.parent.name != path.name else {},
             )
 
-    def open(self, files: StoreFiles, found: Found, depth: Depth) -> DocumentTranscript:
+    def open(self, files: StoreFiles, found: Found, depth: Depth) -> ClineSession | ClineTask:
         """See `SessionStore`."""
+        from relay.providers.cline_session import ClineSession, ClineTask
+
         if PurePath(found.paths[0]).name in _TASK_FILES:
             return ClineTask(files, found, depth)
         return ClineSession(files, found, depth)
@@ -127,85 +123,6 @@ class ClineStore:
     def resume_argv(self, native_id: str) -> tuple[str, ...]:
         """In the session's own folder; a task of the extension is resumed in its editor only."""
         return () if native_id.isdigit() else ("cline", "--id", native_id)
-
-
-class ClineSession(DocumentTranscript):
-    """A session of the command line; read anew each time."""
-
-    def fill(self, lift: Lift) -> None:
-        """See `DocumentTranscript`."""
-        told: Mapping[str, object] = {}
-        for path in self.found.paths:
-            if not path.endswith(".messages.json"):
-                told = object_in(self.document(lift, path))
-        meta = shapes.mapping(told, "metadata")
-        cwd = shapes.text(told, "cwd") or shapes.text(told, "workspace_root")
-        lift.named(
-            cwd=normal(cwd),
-            branch=shapes.text(shapes.mapping(meta, "git"), "branch"),
-            model=shapes.text(told, "model"),
-            version=shapes.text(shapes.mapping(meta, "sessionHistoryOrigin"), "version"),
-            title=typed(shapes.text(meta, "title")),
-            parent=shapes.text(told, "parent_session_id") or self.found.hint.get("parent", ""),
-        )
-        lift.at(shapes.iso(told, "started_at"))
-        messages: list[Record] = []
-        for path in self.found.paths:
-            if path.endswith(".messages.json"):
-                messages += records_in(lift, self.document(lift, path), is_message, "messages")
-        prompt = typed(shapes.text(told, "prompt"))
-        if prompt not in map(prompt_of, messages):
-            # The message that holds it is damaged, or not written yet.
-            lift.said(prompt, shapes.iso(told, "started_at"))
-        MessageLift(lift).take_all(messages)
-        cost = shapes.number(meta, "totalCost")
-        lift.cost_usd = float(cost) if cost else lift.cost_usd
-        lift.at(shapes.iso(told, "ended_at"))
-
-
-class ClineTask(DocumentTranscript):
-    """A task of the extension; read anew each time."""
-
-    def fill(self, lift: Lift) -> None:
-        """See `DocumentTranscript`."""
-        named = {PurePath(path).name: path for path in self.found.paths}
-        item = (
-            object_in(self.document(lift, named["history_item.json"])) if "history_item.json" in named else {}
-        )
-        workspace = shapes.text(item, "workspace")
-        history = named.get("api_conversation_history.json", "")
-        lift.named(
-            cwd=lift.cwd or normal(workspace) or _cwd_in(self.files, history),
-            model=self.found.hint.get("model", ""),
-            parent=shapes.text(item, "parentTaskId"),
-        )
-        shown = named.get("ui_messages.json") or named.get("claude_messages.json", "")
-        messages = records_in(lift, self.document(lift, shown), is_shown) if shown else []
-        if messages:
-            TaskLift(lift, self._outcomes(lift, history)).take_all(messages)
-        elif history:
-            MessageLift(lift).take_all(records_in(lift, self.document(lift, history), is_message))
-        if not lift.facts.goal:
-            lift.said(typed(shapes.text(item, "task") or self.found.hint.get("task", "")))
-        lift_metadata(lift, self._told(lift, named.get("task_metadata.json", "")))
-        lift.subagents = max(lift.subagents, len(shapes.items(item, "childIds")))
-        lift.at(epoch_ms(item, "ts"))
-        for path in self.found.paths:
-            if path.endswith(".md") and not lift.facts.plan:
-                items = checklist(self.document(lift, path).decode("utf-8", "replace"))
-                if items:
-                    lift.take(PlanUpdated(items=items))
-
-    def _outcomes(self, lift: Lift, history: str) -> Outcomes:
-        """How its tools ended; a list does not say."""
-        if not history or not lift.thorough:
-            return Outcomes()
-        scratch = Lift(store="", home="", native_id="", path="")
-        messages = records_in(scratch, self.document(lift, history), is_message)
-        return Outcomes.of(messages, lift.cwd)
-
-    def _told(self, lift: Lift, path: str) -> Mapping[str, object]:
-        return object_in(self.document(lift, path)) if path else {}
 
 
 def found_tasks(files: StoreFiles, home: str, since: float, store: str) -> Iterable[Found]:
@@ -243,20 +160,9 @@ def _order(name: str) -> int:
 
 def _index(files: StoreFiles, home: str) -> dict[str, Mapping[str, object]]:
     data = files.read(f"{home}/state/taskHistory.json", _INDEX) or b""
+    from relay.core.lift import Lift
+    from relay.providers.documents import records_in
+
     scratch = Lift(store="", home="", native_id="", path="")
     records = records_in(scratch, data, lambda value: shapes.text(value, "id") != "")
     return {shapes.text(each, "id"): each for each in records}
-
-
-def _cwd_in(files: StoreFiles, path: str) -> str:
-    """The folder that the first message to the model names."""
-    for line in files.lines(path) if path else ():
-        found = _CWD.search(line.data, 0, _HEAD)
-        if found is not None:
-            try:
-                return normal(str(orjson.loads(b'"' + found[1] + b'"')))
-            except orjson.JSONDecodeError:
-                return ""
-        if line.end > _HEAD:
-            break
-    return ""

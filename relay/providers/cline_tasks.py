@@ -26,7 +26,8 @@ from relay.core.prompts import typed
 from relay.providers import shapes
 from relay.providers.acts import act, kind_of, path_of
 from relay.providers.cline_outcomes import Outcomes
-from relay.providers.documents import Record, checklist, epoch_ms, error_of, object_in, refused, spoke
+from relay.providers.documents import checklist, error_of, refused, spoke
+from relay.providers.json_texts import Record, epoch_ms, object_in
 from relay.providers.wordings import wording_of
 
 _PROVIDERS = {"anthropic": "claude", "claude-code": "claude", "openai-native": "openai", "vertex": "gemini"}

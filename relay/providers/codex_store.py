@@ -18,8 +18,8 @@ from relay.core.intel import Depth
 from relay.providers import shapes
 from relay.providers.codex_places import PLACES
 from relay.providers.homes import account_homes
+from relay.providers.stamps import stamp_of
 from relay.providers.store_protocol import FileEntry, Found, Live, Machine, RunningProcess, StoreFiles
-from relay.providers.transcript import stamp_of
 
 if TYPE_CHECKING:
     from relay.providers.codex_rollout import CodexRollout

@@ -16,7 +16,8 @@ from relay.core.lift import Lift
 from relay.core.prompts import typed
 from relay.providers import shapes
 from relay.providers.acts import act, kind_of, plan_in
-from relay.providers.documents import Record, epoch_ms, error_of, refused, spoke
+from relay.providers.documents import error_of, refused, spoke
+from relay.providers.json_texts import Record, epoch_ms
 from relay.providers.vscode_places import path_of
 from relay.providers.wordings import wording_of
 

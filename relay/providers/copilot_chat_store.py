@@ -7,21 +7,20 @@ sessions in its `state.vscdb`. As read in public sources, not seen written.
 
 from __future__ import annotations
 
-import re
 import sqlite3
 from collections.abc import Iterable, Mapping
 from pathlib import PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from relay.core.intel import Depth
-from relay.core.lift import Lift
 from relay.providers import shapes
-from relay.providers.copilot_chat import is_request, lift_requests, lift_session, slim
-from relay.providers.documents import DocumentTranscript, json_of, object_in, records_in
-from relay.providers.mutation_log import MutationLog
+from relay.providers.json_texts import json_of
+from relay.providers.stamps import stamp_of
 from relay.providers.store_protocol import FileEntry, Found, Live, Machine, RunningProcess, StoreFiles
-from relay.providers.transcript import record_in, stamp_of
 from relay.providers.vscode_places import user_folders, workspace_folder
+
+if TYPE_CHECKING:
+    from relay.providers.copilot_chat_session import CopilotChatSession
 
 _PATTERNS = (
     "workspaceStorage/*/chatSessions/*.json",
@@ -31,8 +30,6 @@ _PATTERNS = (
 )
 _OLD_KEY = "interactive.sessions"
 _SMALL_DATABASE = 64 * 1024 * 1024
-_TYPING = re.compile(rb'\{"kind":\s*[123],\s*"k":\s*\["inputState",\s*"(?!selectedModel")')
-"""What is being typed changes with every key, and tells nothing here."""
 
 
 class CopilotChatStore:
@@ -82,7 +79,7 @@ class CopilotChatStore:
         if max(each.mtime for each in entries) < since or not _names_old_key(files, entries):
             return
         with files.database(entry.path) as database:
-            sessions = _old_sessions(database)
+            sessions = old_sessions(database)
         for session in sessions:
             touched = (shapes.number(session, "lastMessageDate") or 0) / 1000
             name = shapes.text(session, "sessionId")
@@ -101,6 +98,8 @@ class CopilotChatStore:
 
     def open(self, files: StoreFiles, found: Found, depth: Depth) -> CopilotChatSession:
         """See `SessionStore`."""
+        from relay.providers.copilot_chat_session import CopilotChatSession
+
         return CopilotChatSession(files, found, depth)
 
     def live(self, files: StoreFiles, home: str) -> Iterable[Live]:
@@ -116,53 +115,14 @@ class CopilotChatStore:
         return ()
 
 
-class CopilotChatSession(DocumentTranscript):
-    """A file, or a key in a database; read anew each time."""
-
-    def fill(self, lift: Lift) -> None:
-        """See `DocumentTranscript`."""
-        path = self.found.paths[0]
-        if self.found.key:
-            with self.files.database(path) as database:
-                for session in _old_sessions(database):
-                    if shapes.text(session, "sessionId") == self.found.key:
-                        lift_session(lift, session)
-        elif path.endswith(".jsonl"):
-            self._log(lift, path)
-        else:
-            self._document(lift, path)
-
-    def _document(self, lift: Lift, path: str) -> None:
-        data = self.document(lift, path)
-        session = object_in(data)
-        if session:
-            lift_session(lift, session)
-        else:
-            lift_requests(lift, records_in(lift, data, is_request, "requests"))
-
-    def _log(self, lift: Lift, path: str) -> None:
-        log = MutationLog(slim)
-        for line in self.files.lines(path):
-            lift.bytes_read = line.end
-            if line.cut:
-                lift.skip("oversize")
-            elif line.data.strip() and not _TYPING.match(line.data):
-                if not line.ended and shapes.record(line.data) is None:
-                    lift.torn = 1
-                    break
-                entry = record_in(lift, line.data)
-                if entry is not None and not log.take(entry):
-                    lift.skip("unknown")
-        lift_session(lift, log.state)
-
-
 def _names_old_key(files: StoreFiles, entries: Iterable[FileEntry]) -> bool:
     """Cheaper than a copy: most databases hold no such key any more."""
     word = _OLD_KEY.encode()
     return any(word in (files.read(entry.path, _SMALL_DATABASE) or b"") for entry in entries)
 
 
-def _old_sessions(database: sqlite3.Connection | None) -> list[Mapping[str, Any]]:
+def old_sessions(database: sqlite3.Connection | None) -> list[Mapping[str, Any]]:
+    """The sessions that an old database holds under its one key."""
     if database is None:
         return []
     try:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from relay.core.intel import Depth
 from relay.providers.homes import account_homes
+from relay.providers.stamps import stamp_of
 from relay.providers.store_protocol import Found, Live, Machine, RunningProcess, StoreFiles
-from relay.providers.transcript import stamp_of
 
 if TYPE_CHECKING:
     from relay.providers.copilot_events import CopilotTranscript
@@ -36,7 +36,7 @@ class CopilotStore:
         """One for each folder with events."""
         for entry in files.glob(home, "session-state/*/events.jsonl"):
             folder = PurePath(entry.path).parent
-            beside = [files.entry(str(folder / name)) for name in ("session.db", "session.db-wal")]
+            beside = [files.entry(f"{folder}/{name}") for name in ("session.db", "session.db-wal")]
             entries = (entry, *(each for each in beside if each is not None))
             if entry.size and entry.mtime >= since:
                 yield Found(

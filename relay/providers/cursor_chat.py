@@ -25,7 +25,8 @@ from relay.core.lift import Lift
 from relay.core.prompts import typed
 from relay.providers import shapes
 from relay.providers.acts import act, kind_of, plan_in, status_of
-from relay.providers.documents import Record, error_of, object_in, refused, spoke
+from relay.providers.documents import error_of, refused, spoke
+from relay.providers.json_texts import Record, object_in
 from relay.providers.wordings import wording_of
 
 _WORDING = wording_of("cursor")

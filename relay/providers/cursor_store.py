@@ -8,25 +8,23 @@ public sources for Cursor 2.x, not seen written.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePath
-from typing import Any
+from typing import TYPE_CHECKING
 
 from attrs import frozen
 
-from relay.core.events import PlanUpdated
 from relay.core.intel import Depth
-from relay.core.lift import Lift
 from relay.providers import shapes
-from relay.providers.acts import plan_in
-from relay.providers.cursor_chat import Todos, is_message, lift_bubble, lift_end, lift_messages, wire_fields
-from relay.providers.documents import DocumentTranscript, Record, epoch_ms, object_in
+from relay.providers.cursor_rows import rows_of, value_of
+from relay.providers.json_texts import object_in
+from relay.providers.stamps import stamp_of
 from relay.providers.store_protocol import FileEntry, Found, Live, Machine, RunningProcess, StoreFiles
-from relay.providers.transcript import stamp_of
-from relay.providers.vscode_places import path_of, user_folders, workspace_folder
+from relay.providers.vscode_places import user_folders, workspace_folder
+
+if TYPE_CHECKING:
+    from relay.providers.cursor_conversation import CursorConversation
 
 _LIST = """
     SELECT substr(key, 14), CASE WHEN json_valid(text) THEN json_extract(text, '$.lastUpdatedAt') END,
@@ -37,7 +35,6 @@ _LIST = """
 """
 _FRESH = 3600.0
 """Seconds: in a conversation that changed so shortly before its database, a bubble may have changed alone."""
-_MOST_BUBBLES = 50_000
 
 
 @frozen
@@ -120,7 +117,7 @@ class CursorStore:
         known = self._workspaces.get(path)
         if known is None or known[0] != stamp:
             with files.database(path) as database:
-                told = object_in(_value(database, "ItemTable", "composer.composerData"))
+                told = object_in(value_of(database, "ItemTable", "composer.composerData"))
             named = shapes.items(told, "allComposers")
             known = (stamp, tuple(shapes.text(each, "composerId") for each in named))
             self._workspaces[path] = known
@@ -128,6 +125,8 @@ class CursorStore:
 
     def open(self, files: StoreFiles, found: Found, depth: Depth) -> CursorConversation:
         """See `SessionStore`."""
+        from relay.providers.cursor_conversation import CursorConversation
+
         return CursorConversation(files, found, depth)
 
     def live(self, files: StoreFiles, home: str) -> Iterable[Live]:
@@ -143,114 +142,8 @@ class CursorStore:
         return ()
 
 
-class CursorConversation(DocumentTranscript):
-    """One conversation; read anew each time."""
-
-    def fill(self, lift: Lift) -> None:
-        """See `DocumentTranscript`."""
-        with self.files.database(self.found.paths[0]) as database:
-            value = _value(database, "cursorDiskKV", f"composerData:{self.found.key}")
-            lift.bytes_read = len(value)
-            told = object_in(value)
-            if value and not told:
-                lift.skip("malformed")
-            _lift_conversation(lift, told, database)
-
-
-def _lift_conversation(lift: Lift, told: Record, database: sqlite3.Connection | None) -> None:
-    parent = shapes.text(shapes.mapping(told, "subagentInfo"), "parentComposerId")
-    model = shapes.text(shapes.mapping(told, "modelConfig"), "modelName")
-    lift.named(title=shapes.text(told, "name"), branch=shapes.text(told, "createdOnBranch"), parent=parent)
-    begun, ended = epoch_ms(told, "createdAt"), epoch_ms(told, "lastUpdatedAt")
-    lift.at(begun)
-    todos = Todos()
-    count = 0
-    for bubble in _bubbles(lift, told, database):
-        if not lift.cwd:
-            uris = shapes.items(bubble, "workspaceUris")
-            lift.named(cwd=path_of(uris[0]) if uris else "")
-        lift_bubble(lift, bubble, todos)
-        count += 1
-    if not count:
-        lift_messages(lift, _messages(told, database))
-    lift.at(ended)
-    lift.named(model="" if model == "default" else model)
-    if shapes.items(told, "todos"):
-        lift.take(PlanUpdated(items=plan_in(shapes.items(told, "todos")).items), ended)
-    for uri in shapes.mapping(told, "originalFileStates"):
-        if path := path_of(uri):
-            lift.changed(path)
-    for file in shapes.items(told, "newlyCreatedFiles"):
-        if path := path_of(shapes.mapping(file, "uri")):
-            lift.changed(path)
-    lift.context(shapes.integer(told, "contextTokensUsed"), shapes.integer(told, "contextTokenLimit"))
-    lift.subagents = max(lift.subagents, len(shapes.items(told, "subComposerIds")))
-    spent = [shapes.number(each, "costInCents") for each in shapes.mapping(told, "usageData").values()]
-    if any(spent):
-        lift.cost_usd = sum(cents or 0 for cents in spent) / 100
-    lift_end(lift, shapes.text(told, "status"), ended)
-
-
-def _bubbles(lift: Lift, told: Record, database: sqlite3.Connection | None) -> Iterator[Record]:
-    """The bubbles in their order; those that are missing or empty are passed over."""
-    seen: set[str] = set()
-    inline = shapes.mapping(told, "conversationMap")
-    for header in shapes.items(told, "fullConversationHeadersOnly")[:_MOST_BUBBLES]:
-        name = shapes.text(header, "bubbleId")
-        if not name or name in seen:
-            lift.skip("duplicate" if name else "unknown")
-            continue
-        seen.add(name)
-        key = f"bubbleId:{shapes.text(told, 'composerId') or lift.native_id}:{name}"
-        value = _value(database, "cursorDiskKV", key)
-        lift.bytes_read += len(value)
-        bubble = object_in(value) or shapes.mapping(inline, name)
-        if value and not bubble:
-            lift.skip("malformed")
-        elif bubble:
-            yield bubble
-    if not seen:
-        yield from _strays(lift, database)
-    for bubble in shapes.items(told, "conversation")[:_MOST_BUBBLES]:
-        if isinstance(bubble, Mapping) and shapes.text(bubble, "bubbleId") not in seen:
-            yield bubble
-
-
-def _strays(lift: Lift, database: sqlite3.Connection | None) -> list[Record]:
-    """All bubbles of a conversation that does not tell their order, by their times."""
-    query = "SELECT value FROM cursorDiskKV WHERE key >= ? AND key < ? LIMIT ?"
-    keys = f"bubbleId:{lift.native_id}:", f"bubbleId:{lift.native_id};", _MOST_BUBBLES
-    bubbles = [
-        object_in(value) for (value,) in _rows(database, query, *keys) if isinstance(value, str | bytes)
-    ]
-    return sorted(filter(None, bubbles), key=lambda bubble: shapes.text(bubble, "createdAt"))
-
-
-def _messages(told: Record, database: sqlite3.Connection | None) -> Iterator[Record]:
-    """The messages that the conversation's state names, from the agent's own blobs."""
-    state = shapes.text(told, "conversationState").removeprefix("~")
-    try:
-        data = base64.b64decode(state + "=" * (-len(state) % 4))
-    except (binascii.Error, ValueError):
-        return
-    for number, name in wire_fields(data):
-        if number == 1 and len(name) == 32:
-            message = object_in(_value(database, "cursorDiskKV", f"agentKv:blob:{name.hex()}"))
-            if is_message(message):
-                yield message
-
-
-def _value(database: sqlite3.Connection | None, table: str, key: str) -> bytes:
-    """The value of a key; nothing when it is NULL, or there is no such row or table."""
-    rows = _rows(database, f"SELECT value FROM {table} WHERE key = ?", key)
-    value = rows[0][0] if rows else None
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace")
-    return value if isinstance(value, bytes) else b""
-
-
 def _listed(database: sqlite3.Connection | None) -> Iterator[_Row]:
-    for name, updated, created, title, size in _rows(database, _LIST):
+    for name, updated, created, title, size in rows_of(database, _LIST):
         told = {"updated": updated, "created": created}
         times = [shapes.number(told, key) or 0 for key in told]
         yield _Row(str(name), max(times) / 1000, title if isinstance(title, str) else "", int(size or 0))
@@ -258,15 +151,5 @@ def _listed(database: sqlite3.Connection | None) -> Iterator[_Row]:
 
 def _headers(database: sqlite3.Connection | None) -> dict[str, str]:
     """Conversation -> workspace id, where the database has such a table."""
-    rows = _rows(database, "SELECT composerId, workspaceId FROM composerHeaders")
+    rows = rows_of(database, "SELECT composerId, workspaceId FROM composerHeaders")
     return {str(name): workspace for name, workspace in rows if isinstance(workspace, str)}
-
-
-def _rows(database: sqlite3.Connection | None, query: str, *values: str | int) -> list[Any]:
-    """What a query gives; nothing where a table or column is missing, as in other versions."""
-    if database is None:
-        return []
-    try:
-        return database.execute(query, values).fetchall()
-    except sqlite3.Error:
-        return []

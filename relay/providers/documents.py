@@ -11,9 +11,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any
 
-import orjson
 from attrs import evolve
 
 from relay.core.events import AgentText, Channel, ErrorSignal, PlanItem
@@ -21,8 +19,8 @@ from relay.core.failures import as_failed, classify
 from relay.core.intel import Depth
 from relay.core.lift import Lift
 from relay.core.wording import Wording
-from relay.providers import shapes
 from relay.providers.acts import status_of
+from relay.providers.json_texts import Record, json_of
 from relay.providers.store_protocol import Found, StoreFiles
 
 LARGEST = 64 * 1024 * 1024
@@ -32,8 +30,6 @@ _TRIES = 4_000
 _BRACE = re.compile(r"\{")
 _DECODER = json.JSONDecoder(strict=False)
 _BOX = re.compile(r"\s*(?:[-*+]\s+)?\[([^\]]?)\]\s+(.+)")
-
-Record = Mapping[str, Any]
 
 
 class DocumentTranscript(ABC):
@@ -72,23 +68,6 @@ class DocumentTranscript(ABC):
             return b""
         lift.bytes_read += len(data)
         return data
-
-
-def json_of(data: bytes | str) -> Any:
-    """The JSON value that a text is, or None."""
-    raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
-    try:
-        return orjson.loads(raw)
-    except orjson.JSONDecodeError:
-        # Halves of surrogate pairs, and bytes that are no UTF-8, are mended there.
-        found = shapes.record(b'{"v":' + raw + b"}")
-        return None if found is None else found.get("v")
-
-
-def object_in(data: bytes | str) -> Record:
-    """The JSON object that a text is, or an empty one."""
-    value = json_of(data)
-    return value if isinstance(value, Mapping) else {}
 
 
 def records_in(lift: Lift, data: bytes, is_record: Callable[[Record], bool], key: str = "") -> list[Record]:
@@ -130,12 +109,6 @@ def _whole_ones(text: str, is_record: Callable[[Record], bool]) -> Iterable[Reco
         if is_record(value):
             at = end
             yield value
-
-
-def epoch_ms(data: object, key: str) -> datetime | None:
-    """The aware instant at `key`, given in milliseconds since the epoch."""
-    value = shapes.number(data, key)
-    return shapes.instant({"at": value / 1000}, "at") if value and abs(value) < 1e17 else None
 
 
 def checklist(text: str) -> tuple[PlanItem, ...]:

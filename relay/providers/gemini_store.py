@@ -16,13 +16,15 @@ from typing import TYPE_CHECKING
 from relay.core.intel import Depth
 from relay.providers import shapes
 from relay.providers.homes import in_home, unique
+from relay.providers.stamps import stamp_of
 from relay.providers.store_protocol import FileEntry, Found, Live, Machine, RunningProcess, StoreFiles
-from relay.providers.transcript import stamp_of
 
 if TYPE_CHECKING:
     from relay.providers.gemini_chat import GeminiTranscript
 
 _ID = re.compile(rb'"sessionId"\s*:\s*"([^"\\]{1,100})"')
+_HEAD = 16 * 1024
+_HEAD_LINES = 5
 _SCRIPTS = ("gemini", "gemini.js")
 _NOT_SESSIONS = ("mcp", "extensions", "extension", "skills", "hooks", "--version", "-v", "--help", "-h")
 
@@ -43,11 +45,10 @@ class GeminiStore:
     def find(self, files: StoreFiles, home: str, since: float) -> Iterable[Found]:
         """One for each session id; a session that was resumed goes on in a second file."""
         sessions: dict[tuple[str, str], list[FileEntry]] = {}
-        for pattern in ("tmp/*/chats/session-*.jsonl", "tmp/*/chats/session-*.json"):
-            for entry in files.glob(home, pattern):
-                short = PurePath(entry.path).stem.rpartition("-")[2]
-                if entry.size:
-                    sessions.setdefault((str(PurePath(entry.path).parent), short), []).append(entry)
+        for entry in files.glob(home, "tmp/*/chats/session-*.json*"):
+            path = PurePath(entry.path)
+            if entry.size and path.suffix in (".jsonl", ".json"):
+                sessions.setdefault((str(path.parent), path.stem.rpartition("-")[2]), []).append(entry)
         if not sessions:
             return
         for entry in files.glob(home, "tmp/*/chats/*/*.jsonl"):
@@ -56,13 +57,17 @@ class GeminiStore:
             if of is not None:
                 of.append(entry)
         projects: Mapping[str, str] | None = None
+        roots: dict[str, str] = {}
         for (folder_name, short), entries in sessions.items():
             touched = max(entry.mtime for entry in entries)
             if touched < since:
                 continue
             projects = _projects(files, home) if projects is None else projects
-            # The chats of subagents, one folder deeper, come last.
-            entries.sort(key=lambda each: (len(PurePath(each.path).parts), PurePath(each.path).name))
+            if folder_name not in roots:
+                roots[folder_name] = _root(files, PurePath(folder_name).parent, projects)
+            if len(entries) > 1:
+                # The chats of subagents, one folder deeper, come last.
+                entries.sort(key=lambda each: (len(PurePath(each.path).parts), PurePath(each.path).name))
             yield Found(
                 store=self.name,
                 home=home,
@@ -71,7 +76,7 @@ class GeminiStore:
                 touched=touched,
                 stamp=stamp_of(entries),
                 size=sum(entry.size for entry in entries),
-                hint={"cwd": _root(files, PurePath(folder_name).parent, projects)},
+                hint={"cwd": roots[folder_name]},
             )
 
     def open(self, files: StoreFiles, found: Found, depth: Depth) -> GeminiTranscript:
@@ -119,10 +124,8 @@ def _root(files: StoreFiles, project: PurePath, projects: Mapping[str, str]) -> 
 
 def _full_id(files: StoreFiles, path: str) -> str:
     """The session's id: the file's name has its beginning only."""
-    for number, line in enumerate(files.lines(path)):
-        found = _ID.search(line.data, 0, 4096)
+    for line in files.head(path, _HEAD).split(b"\n", _HEAD_LINES)[:_HEAD_LINES]:
+        found = _ID.search(line, 0, 4096)
         if found:
             return found[1].decode("utf-8", "replace")
-        if number > 3:
-            break
     return ""

@@ -17,8 +17,8 @@ from relay.core.intel import Depth
 from relay.providers import shapes
 from relay.providers.homes import data_home, unique
 from relay.providers.opencode_rows import rows, table_columns
+from relay.providers.stamps import stamp_of
 from relay.providers.store_protocol import FileEntry, Found, Live, Machine, RunningProcess, StoreFiles
-from relay.providers.transcript import stamp_of
 
 if TYPE_CHECKING:
     from relay.providers.opencode_messages import OpenCodeSession

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from relay.core.intel import Depth
 from relay.providers.homes import account_homes
+from relay.providers.stamps import stamp_of
 from relay.providers.store_protocol import Found, Live, Machine, RunningProcess, StoreFiles
-from relay.providers.transcript import stamp_of
 
 if TYPE_CHECKING:
     from relay.providers.qwen_chat import QwenTranscript

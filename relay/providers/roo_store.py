@@ -6,11 +6,15 @@ As read in public sources of 3.36, not seen written. `history_item.json` tells a
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from relay.core.intel import Depth
-from relay.providers.cline_store import ClineTask, found_tasks
+from relay.providers.cline_store import found_tasks
 from relay.providers.store_protocol import Found, Live, Machine, RunningProcess, StoreFiles
 from relay.providers.vscode_places import user_folders
+
+if TYPE_CHECKING:
+    from relay.providers.cline_session import ClineTask
 
 EXTENSION = "rooveterinaryinc.roo-cline"
 
@@ -32,6 +36,8 @@ class RooStore:
 
     def open(self, files: StoreFiles, found: Found, depth: Depth) -> ClineTask:
         """See `SessionStore`."""
+        from relay.providers.cline_session import ClineTask
+
         return ClineTask(files, found, depth)
 
     def live(self, files: StoreFiles, home: str) -> Iterable[Live]:

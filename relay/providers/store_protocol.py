@@ -11,12 +11,13 @@ import sqlite3
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from datetime import datetime
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from attrs import field, frozen
 
-from relay.core.intel import Depth
-from relay.core.lift import Lift
+if TYPE_CHECKING:
+    from relay.core.intel import Depth
+    from relay.core.lift import Lift
 
 
 @frozen(kw_only=True)
@@ -149,6 +150,9 @@ class StoreFiles(Protocol):
 
     def read(self, path: str, most: int = 8 * 1024 * 1024) -> bytes | None:
         """A small file in whole; None when it is absent or larger than `most`."""
+
+    def head(self, path: str, most: int) -> bytes:
+        """The first bytes of a file, `most` of them; none when it is absent."""
 
     def lines(self, path: str, start: int = 0) -> Iterable[StoreLine]:
         """Lines from a byte offset that is a line's beginning, or the end of one without its newline."""

@@ -9,9 +9,12 @@ from __future__ import annotations
 import difflib
 from functools import cache
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from relay.errors import UnknownProviderError
-from relay.providers.protocol import Provider
+
+if TYPE_CHECKING:
+    from relay.providers.protocol import Provider
 
 _PROVIDERS = {
     "claude": ("relay.providers.claude", "Claude"),

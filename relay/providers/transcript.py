@@ -5,9 +5,8 @@ Subclassed by the stores' modules in this package.
 
 from __future__ import annotations
 
-import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from relay.core.intel import Depth
@@ -124,12 +123,6 @@ def record_in(lift: Lift, line: bytes) -> Mapping[str, Any] | None:
             return value
     lift.skip("malformed")
     return _behind_a_torn_one(line)
-
-
-def stamp_of(entries: Iterable[FileEntry]) -> str:
-    """A `Found.stamp` over files: another when one of them was written, replaced, added or removed."""
-    told = sorted(f"{e.path}:{e.size}:{e.mtime}:{e.identity[0]}:{e.identity[1]}" for e in entries)
-    return hashlib.blake2b("\0".join(told).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def _behind_a_torn_one(line: bytes) -> Mapping[str, Any] | None:

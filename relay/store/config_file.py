@@ -24,8 +24,8 @@ from relay.errors import ConfigError, NotAllowedError
 from relay.store.atomic import OPS, FileOps, read, store_error
 from relay.store.places import RepoPlaces
 from relay.store.toml_lines import key_lines, line_of
+from relay.store.user_config import FILE_NAME
 
-FILE_NAME = "relay.toml"
 MAX_BYTES = 256 * 1024
 """A configuration larger than this is refused unread."""
 

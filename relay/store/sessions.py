@@ -1,18 +1,15 @@
-"""Sessions as they lie on disk, and the repositories that have them; for the API and for a restart."""
+"""Sessions as they lie on disk, in whatever repository; for the API and for a restart."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from relay.core.record import FORMAT_VERSION, SessionRecord
 from relay.core.wire import from_wire
 from relay.errors import NotFoundError
 from relay.store import state_file
-from relay.store.atomic import read_versioned, write_versioned
 from relay.store.places import RepoPlaces, StatePlaces
-
-_REPOSITORIES_VERSION = 1
+from relay.store.repositories import gone_hint, known_repositories
 
 
 def read_record(places: RepoPlaces, sid: str) -> tuple[SessionRecord, str]:
@@ -30,38 +27,6 @@ def read_record(places: RepoPlaces, sid: str) -> tuple[SessionRecord, str]:
             f"no session {sid} in {places.root}", hint="`relay sessions` lists them"
         ) from error
     return from_wire(loaded.values, SessionRecord), loaded.fallback
-
-
-def known_repositories(places: StatePlaces) -> Iterator[RepoPlaces]:
-    """The repositories that have, or had, sessions and are still there."""
-    for root in _remembered(places):
-        if Path(root).is_dir():
-            yield RepoPlaces(root=Path(root))
-
-
-def gone_hint(places: StatePlaces) -> str:
-    """What to do about repositories with sessions that are not where they were; "" when all are there."""
-    gone = [root for root in _remembered(places) if not Path(root).is_dir()]
-    if not gone:
-        return ""
-    more = f" and {len(gone) - 3} more" if len(gone) > 3 else ""
-    return (
-        f"sessions of repositories that are gone are not listed: {', '.join(gone[-3:])}{more}. If one was"
-        " moved, move it back, or put a link to it there, then: relay daemon restart"
-    )
-
-
-def _remembered(places: StatePlaces) -> list[str]:
-    stored = read_versioned(places.repositories, _REPOSITORIES_VERSION) or {}
-    return [str(root) for root in stored.get("repositories", [])]
-
-
-def remember_repository(places: StatePlaces, root: str) -> None:
-    """From now on its sessions are found at a restart."""
-    known = _remembered(places)
-    if root not in known:
-        values = {"repositories": [*known, root]}
-        write_versioned(places.repositories, values, _REPOSITORIES_VERSION)
 
 
 def find_session(places: StatePlaces, sid: str) -> tuple[RepoPlaces, SessionRecord]:

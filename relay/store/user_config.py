@@ -8,6 +8,7 @@ from pathlib import Path
 from relay.errors import ConfigError
 
 CONFIG_VARIABLE = "RELAY_CONFIG_DIR"
+FILE_NAME = "relay.toml"
 
 
 def user_config_dir(env: Mapping[str, str]) -> Path:

@@ -13,7 +13,8 @@ import pytest
 from relay.api import requests
 from relay.api.app import ROUTES
 from relay.api.openapi import schema_of
-from relay.core.wire import camel, from_request
+from relay.core.wire import from_request
+from relay.core.wire_names import camel
 from relay.errors import ConfigError
 from tests.fakes.api import Stand
 

@@ -19,7 +19,7 @@ from relay.api.auth import COOKIE
 from relay.core.effects import JournalEntry
 from relay.store.audit import AuditLog
 from relay.store.places import RepoPlaces
-from relay.store.sessions import remember_repository
+from relay.store.repositories import remember_repository
 from tests.fakes.api import NOON, TOKEN, Stand, served
 from tests.fakes.raw import refusal, upgrade
 

@@ -23,7 +23,7 @@ from relay.store import state_file
 from relay.store.keys import load_or_make_signing_key, load_or_make_token
 from relay.store.lock import DaemonLock
 from relay.store.places import RepoPlaces, StatePlaces
-from relay.store.sessions import remember_repository
+from relay.store.repositories import remember_repository
 from tests.fakes.api import record
 from tests.fakes.api_server import ApiServer
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from relay.core.approval import ApprovalPolicy, Judgement, is_inside, judge
+from relay.core.approval import Judgement, is_inside, judge
 from relay.core.events import PermissionAsked, ToolKind
+from relay.core.policies import ApprovalPolicy
 
 ROOT = "/repo/.relay/worktrees/s-abcdef"
 POLICY = ApprovalPolicy(commands=("make test", "git status*"))

@@ -11,7 +11,6 @@ from relay.core.circuit import (
     Breaker,
     Circuit,
     CircuitOpen,
-    CircuitPolicy,
     admit,
     failed,
     isolate,
@@ -20,6 +19,7 @@ from relay.core.circuit import (
     succeeded,
 )
 from relay.core.events import FailureClass, QuotaWindow, Verdict
+from relay.core.policies import CircuitPolicy
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 POLICY = CircuitPolicy(failures=3, open_seconds=60)

@@ -9,8 +9,9 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from relay.core import circuit
-from relay.core.circuit import Admitted, Breaker, Circuit, CircuitOpen, CircuitPolicy
+from relay.core.circuit import Admitted, Breaker, Circuit, CircuitOpen
 from relay.core.events import FailureClass, Verdict
+from relay.core.policies import CircuitPolicy
 from relay.core.wire import from_wire, to_wire
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)

@@ -7,7 +7,10 @@ import sys
 
 
 def test_finding_agents_imports_nothing_that_takes_long_and_is_seldom_needed() -> None:
-    seldom = {"trio", "httpx2", "relay.effects.detect_worker", "relay.providers.claude_transcript"}
+    seldom = {
+        *("trio", "httpx2", "cattrs", "relay.core.events", "relay.core.lift", "relay.core.redact"),
+        *("relay.effects.detect_worker", "relay.providers.claude_transcript", "relay.providers.documents"),
+    }
     program = "import relay.cli.detect, relay.detection, sys; from relay.providers.stores import *\n"
     program += "stores = [store_named(name) for name in store_names()]; print(*sys.modules)"
 

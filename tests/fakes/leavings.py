@@ -29,7 +29,7 @@ from relay.effects.snapshot import take
 from relay.effects.world import World
 from relay.store import state_file
 from relay.store.places import RepoPlaces, StatePlaces
-from relay.store.sessions import remember_repository
+from relay.store.repositories import remember_repository
 
 NOW = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
 LONG_AGO = NOW - timedelta(days=60)

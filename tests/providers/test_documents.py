@@ -9,7 +9,8 @@ import pytest
 from relay.core.events import TaskStatus
 from relay.core.lift import Lift
 from relay.providers import shapes
-from relay.providers.documents import checklist, epoch_ms, json_of, records_in
+from relay.providers.documents import checklist, records_in
+from relay.providers.json_texts import epoch_ms, json_of
 
 RECORDS = [{"id": str(number), "inner": {"deep": [{"id": ""}]}, "text": 'a {"b": [}'} for number in range(4)]
 LIST = json.dumps(RECORDS).encode()

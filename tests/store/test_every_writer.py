@@ -37,7 +37,7 @@ from relay.store.audit_anchor import anchor_for, write_anchor
 from relay.store.keys import load_or_make_signing_key, load_or_make_token
 from relay.store.lock import DaemonLock
 from relay.store.places import RepoPlaces, StatePlaces
-from relay.store.sessions import remember_repository
+from relay.store.repositories import remember_repository
 from relay.store.starter import write_starter
 from relay.store.trust import TrustStore
 from tests.fakes.faulty_os import Faults, contents, failing
@@ -253,7 +253,7 @@ WRITERS = {
         modules=("store/trust",), before=lambda root: trust(root, "a"), write=lambda root: trust(root, "b")
     ),
     "known repositories": Writer(
-        modules=("store/sessions",),
+        modules=("store/repositories",),
         before=lambda root: remember_repository(StatePlaces(root=root), "/w/a"),
         write=lambda root: remember_repository(StatePlaces(root=root), "/w/b"),
     ),
