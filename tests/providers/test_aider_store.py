@@ -154,6 +154,64 @@ def test_what_aider_prints_is_understood(tmp_path: Path) -> None:
     assert intel.turn_open
 
 
+HEADINGS = """
+#### Explain the queue__
+
+#### How it works
+
+One file.
+
+#### Recovery__
+It is cut at the last good record.
+#### Loss__
+
+Never lose a record.
+
+> Tokens: 2.8k sent, 26 received.__
+
+#### Write that down__
+#### in the docs__
+
+docs/queue.md
+```
+<<<<<<< SEARCH
+=======
+# Queue
+
+#### Recovery
+
+##### Never lose a record
+>>>>>>> REPLACE
+```
+
+> Applied edit to docs/queue.md__
+
+#### __
+#### Thanks__
+""".replace("__", "  ")
+
+
+@pytest.mark.parametrize("ends", ["\n", "\r\n"])
+def test_a_heading_in_an_answer_is_no_prompt(tmp_path: Path, ends: str) -> None:
+    text = START.format("2026-01-01 10:00:00") + HEADINGS
+    (tmp_path / NAME).write_text(text, newline=ends)
+    [intel] = lifted(AiderStore(), where(tmp_path))
+    prompts = [turn.text for turn in intel.turns if turn.role == "user"]
+    assert prompts == ["Explain the queue", "Write that down\nin the docs", "Thanks"]
+    headings = ("#### How it works", "#### Recovery", "#### Loss")
+    assert [heading in intel.turns[1].text for heading in headings] == [True, True, True]
+    assert intel.rules == ()
+    assert intel.files_changed == ("docs/queue.md",)
+
+
+def test_prompts_are_read_where_an_editor_trimmed_the_lines(tmp_path: Path) -> None:
+    text = START.format("2026-01-01 10:00:00") + "\n#### One\n#### more\n\nDone.\n\n##### Two\n\n#### Three\n"
+    (tmp_path / NAME).write_text(re.sub(r"(?m) +$", "", text))
+    [intel] = lifted(AiderStore(), where(tmp_path))
+    assert (intel.first_prompt, intel.last_prompt) == ("One\nmore", "Three")
+    assert intel.last_message == "Done.\n\n##### Two"
+
+
 def test_a_chat_that_was_stopped_is_open(tmp_path: Path) -> None:
     [intel] = chats(tmp_path, "#### Go  \n\nHalf an ans\n\n> ^C again to exit  \n")
     assert (intel.turn_open, intel.last_message) == (True, "Half an ans")
