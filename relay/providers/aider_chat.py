@@ -50,6 +50,8 @@ _FULL = "has hit a token limit!"
 _SPOKEN = ("/ask", "/code", "/architect", "/context", "/chat-mode")
 """Commands whose arguments are a prompt."""
 _RUN = ("/run", "/test", "!")
+_ANSWERED = re.compile(r".+ \(Y\)es/\(N\)o.* \[\w+\]: ?\w+")
+"""A question that an earlier answer, for all of its kind, answers too: aider writes it as the user's."""
 _TYPED = re.compile(r"####(?: |\Z)")
 _BREAK = "  "
 """Ends each line that aider marks, of a prompt and of what it prints: a line break, in markdown."""
@@ -73,6 +75,7 @@ class ChatLift:
         self._parted = True
         self._prompt: list[str] = []
         self._answer: list[str] = []
+        self._own = ""
         self._calls = 0
 
     def take(self, line: str) -> None:
@@ -117,12 +120,14 @@ class ChatLift:
         if self._prompt:
             self._answered()
         self._prompt.clear()
-        if not said:
+        if not said or said == self._own or _ANSWERED.fullmatch(said):
             return
         word, _, rest = said.partition(" ")
         if said.startswith("!") or word in _RUN:
             self._ran(said[1:].strip() if said.startswith("!") else rest.strip())
         elif word in _SPOKEN:
+            # What follows the command is written once more, as a prompt of its own.
+            self._own = rest.strip()
             self._lift.said(typed(rest))
         elif not re.fullmatch(r"/[a-z-]+", word):
             self._lift.said(typed(said))
@@ -131,6 +136,8 @@ class ChatLift:
         said = "\n".join(self._answer).strip()
         self._answer.clear()
         if said and not said.startswith("# aider chat started at"):
+            # An architect's answer is written once more, as the prompt of the editor.
+            self._own = said
             spoke(self._lift, said, None)
 
     def _printed(self, said: str) -> None:

@@ -72,8 +72,9 @@ def test_there_is_an_expectation_for_every_recording() -> None:
 START = "\n# aider chat started at {}\n\n> Aider v0.86.2  \n> Main model: sonnet with diff edit format  \n"
 
 
-def chats(tmp_path: Path, *bodies: str) -> list[SessionIntel]:
-    """Chats one after the other in one file, a day apart."""
+def chats(tmp_path: Path, *bodies: str, whole: bool = False) -> list[SessionIntel]:
+    """Chats one after the other in one file, a day apart; or the parts of a whole one."""
+    bodies = ("".join(bodies),) if whole else bodies
     text = "".join(
         START.format(f"2026-01-0{day} 10:00:00") + body for day, body in enumerate(bodies, start=1)
     )
@@ -202,6 +203,21 @@ def test_a_heading_in_an_answer_is_no_prompt(tmp_path: Path, ends: str) -> None:
     assert [heading in intel.turns[1].text for heading in headings] == [True, True, True]
     assert intel.rules == ()
     assert intel.files_changed == ("docs/queue.md",)
+
+
+def test_what_aider_writes_as_a_prompt_itself_is_none(tmp_path: Path) -> None:
+    plan = ["Rename it.", "", "#### Steps", "- Never keep the old name"]
+    handed = "\n".join(f"#### {line}  " for line in plan)
+    [intel] = chats(
+        tmp_path,
+        "\n#### /architect Find a better name  \n\n#### Find a better name  \n\n" + "\n".join(plan),
+        f"\n\n> Tokens: 1k sent, 9 received.  \n\n{handed}  \n\nRenamed.\n\n",
+        "\n#### Add file to the chat? (Y)es/(N)o/(A)ll/(S)kip all [Yes]: all  \n",
+        "\n#### Find a better name  \n",
+        whole=True,
+    )
+    assert [turn.text for turn in intel.turns if turn.role == "user"] == ["Find a better name"] * 2
+    assert (intel.rules, intel.last_message) == ((), "Renamed.")
 
 
 def test_prompts_are_read_where_an_editor_trimmed_the_lines(tmp_path: Path) -> None:
