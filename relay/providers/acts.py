@@ -23,7 +23,7 @@ _KINDS = {
         "replace_in_file "
         "search_and_replace delete_file search_replace editor builtin_edit_existing_file "
         "builtin_create_new_file copilot_replacestring copilot_createfile copilot_insertedit "
-        "replace_string_in_file "
+        "replace_string_in_file edit_notebook_file "
         "multi_replace_string_in_file edit_notebook notebook_edit edit_existing_file create_new_file "
         "edit_file_v2 reapply strreplace delete applypatch editnotebook newfilecreated editedexistingfile "
         "applieddiff filedeleted insertcontent searchandreplace single_find_and_replace multi_edit "

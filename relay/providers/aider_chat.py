@@ -1,6 +1,9 @@
 """One chat of aider, lifted from the markdown that it writes.
 
-As aider 0.86.2 prints; what aider itself says is told by its words. Opened by `relay.providers.aider_store`.
+As aider 0.86.2 prints; what aider itself says is told by its words. What the user typed is told from the
+headings of an answer by the two spaces that end each of its lines, which 0.5, 0.20 and 0.86.2 write (read in
+their sources). Opened by
+`relay.providers.aider_store`.
 """
 
 from __future__ import annotations
@@ -49,6 +52,11 @@ _FULL = "has hit a token limit!"
 _SPOKEN = ("/ask", "/code", "/architect", "/context", "/chat-mode")
 """Commands whose arguments are a prompt."""
 _RUN = ("/run", "/test", "!")
+_ANSWERED = re.compile(r".+ \(Y\)es/\(N\)o.* \[\w+\]: ?\w+")
+"""A question that an earlier answer, for all of its kind, answers too: aider writes it as the user's."""
+_TYPED = re.compile(r"####(?: |\Z)")
+_BREAK = "  "
+"""Ends each line that aider marks, of a prompt and of what it prints: a line break, in markdown."""
 _MOST_LINES = 4_000
 """Most lines of one message that are kept."""
 
@@ -90,26 +98,44 @@ class ChatLift:
         self._written = written
         self._committed = False
         self._reporting = False
+        self._breaks = False
+        self._parted = True
         self._prompt: list[str] = []
         self._answer: list[str] = []
+        self._own = ""
         self._calls = 0
 
     def take(self, line: str) -> None:
         """One line, without its end."""
+        ends = line.rstrip("\r\n").endswith(_BREAK)
         line = line.rstrip()
-        if line.startswith("####"):
-            self._answered()
+        typed_here = self._is_typed(line, ends)
+        self._parted = typed_here or not line or line.startswith(">")
+        if typed_here:
             self._committed = self._reporting = False
-            self._prompt.append(line[5:])
+            self._prompt.append(line)
         elif self._reporting and line:
             self._reported(line)
         elif line.startswith("> ") or line == ">":
+            self._breaks = self._breaks or ends
             self.finish()
             self._printed(line[2:].strip())
         elif not self._committed and not line.startswith(_ASIDES):
+            if self._prompt and line:
+                # Behind a prompt aider leaves a line empty, or prints: this was a heading.
+                self._answer += self._prompt
+                self._prompt.clear()
             self._prompted()
             if len(self._answer) < _MOST_LINES:
                 self._answer.append(line)
+
+    def _is_typed(self, line: str, ends: bool) -> bool:
+        """The user typed the line.
+
+        Where not even aider's own lines end as it writes them, an editor has trimmed them all: there, a
+        heading cannot be told, and every line of that form counts.
+        """
+        return _TYPED.match(line) is not None and ((ends and self._parted) or not self._breaks)
 
     def finish(self) -> None:
         """Nothing more belongs to what came last."""
@@ -117,14 +143,18 @@ class ChatLift:
         self._answered()
 
     def _prompted(self) -> None:
-        said = "\n".join(self._prompt).strip()
+        said = "\n".join(line[5:] for line in self._prompt).strip()
+        if self._prompt:
+            self._answered()
         self._prompt.clear()
-        if not said:
+        if not said or said == self._own or _ANSWERED.fullmatch(said):
             return
         word, _, rest = said.partition(" ")
         if said.startswith("!") or word in _RUN:
             self._ran(said[1:].strip() if said.startswith("!") else rest.strip())
         elif word in _SPOKEN:
+            # What follows the command is written once more, as a prompt of its own.
+            self._own = rest.strip()
             self._lift.said(typed(rest))
         elif not re.fullmatch(r"/[a-z-]+", word):
             self._lift.said(typed(said))
@@ -133,6 +163,8 @@ class ChatLift:
         said = "\n".join(self._answer).strip()
         self._answer.clear()
         if said and not said.startswith("# aider chat started at"):
+            # An architect's answer is written once more, as the prompt of the editor.
+            self._own = said
             spoke(self._lift, said, None)
 
     def _printed(self, said: str) -> None:

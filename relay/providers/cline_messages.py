@@ -16,6 +16,7 @@ from relay.core.lift import Lift
 from relay.core.prompts import typed
 from relay.providers import shapes
 from relay.providers.acts import act, kind_of
+from relay.providers.cline_outcomes import is_denial, words_of
 from relay.providers.documents import checklist, error_of, refused, spoke
 from relay.providers.json_texts import Record, epoch_ms, json_of
 from relay.providers.wordings import wording_of
@@ -24,6 +25,7 @@ _WORDING = wording_of("openai")
 _PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
 _EXIT = re.compile(r"exit(?:ed with)? (?:code|status):? (\d{1,5})\b", re.IGNORECASE)
 _DENIED = ("rejected the tool call", "requires approval", "user denied this operation", "The user rejected")
+"""In errors of the command line; the extension's results, which are no errors, are told by `is_denial`."""
 _RESULTS = re.compile(r"\[\w+(?: for '.*')?\] Result:", re.DOTALL)
 """How results of tools that are called in prose begin."""
 _HEADER = 300
@@ -124,7 +126,8 @@ class MessageLift:
     ) -> None:
         """One call may run several commands, or name several files."""
         told = _results(result) if result is not None else []
-        wrong = result is not None and result.get("is_error") is True
+        denied = is_denial(words_of(result))
+        wrong = denied or (result is not None and result.get("is_error") is True)
         for number, one in enumerate(_each(tool, given)):
             own = told[number] if number < len(told) else told[-1] if told else {}
             output = shapes.text(own, "result") or shapes.text(own, "error") or shapes.text(own, "text")
@@ -139,7 +142,7 @@ class MessageLift:
                 ok=ok if result is not None else None,
                 output=output,
                 exit_code=int(code[1]) if code else None,
-                denied=not ok and any(words in output for words in _DENIED),
+                denied=denied or (not ok and any(each in output for each in _DENIED)),
             )
 
 

@@ -18,7 +18,7 @@ from relay.core.paths import normal
 from relay.core.prompts import typed
 from relay.providers import shapes
 from relay.providers.cline_messages import MessageLift, is_message, prompt_of
-from relay.providers.cline_outcomes import Outcomes
+from relay.providers.cline_outcomes import Outcomes, may_deny
 from relay.providers.cline_tasks import TaskLift, is_shown, lift_metadata
 from relay.providers.documents import DocumentTranscript, checklist, records_in
 from relay.providers.json_texts import Record, epoch_ms, object_in
@@ -96,12 +96,12 @@ class ClineTask(DocumentTranscript):
                     lift.take(PlanUpdated(items=items))
 
     def _outcomes(self, lift: Lift, history: str) -> Outcomes:
-        """How its tools ended; a list does not say."""
-        if not history or not lift.thorough:
+        """How its tools ended; for a list, which does not say, only where an edit may have been denied."""
+        data = self.document(lift, history) if history else b""
+        if not data or not (lift.thorough or may_deny(data)):
             return Outcomes()
         scratch = Lift(store="", home="", native_id="", path="")
-        messages = records_in(scratch, self.document(lift, history), is_message)
-        return Outcomes.of(messages, lift.cwd)
+        return Outcomes.of(records_in(scratch, data, is_message), lift.cwd)
 
     def _told(self, lift: Lift, path: str) -> Mapping[str, object]:
         return object_in(self.document(lift, path)) if path else {}

@@ -79,7 +79,7 @@ class TaskLift:
                 self._take(message, str(number))
         self._settle(run=False)
         for path, outcome in self._outcomes.left():
-            self._not_edited(path, outcome.output, None)
+            self._not_edited(path, outcome.output, None, denied=outcome.denied)
 
     def _take(self, message: Record, name: str) -> None:
         at = epoch_ms(message, "ts")
@@ -165,40 +165,59 @@ class TaskLift:
             self._pending = _Pending(tool, told, at, name)
 
     def _settle(self, *, run: bool) -> None:
-        """What was shown has been run, or is still waiting."""
+        """What was shown has been run or denied, or is still waiting."""
         pending, self._pending = self._pending, None
         if pending is None:
             return
         ended = run or bool(pending.output)
         found = _EXIT.search(pending.output)
         code = int(found[1]) if found else None
+        denied = False
         if pending.tool == "execute_command":
             told = self._outcomes.command(shapes.text(pending.given, "command"))
-            if told is not None and code is None:
-                code, pending.output = told.exit_code, pending.output or told.output
+            if told is not None:
+                denied = told.denied and not pending.output
+                pending.output = pending.output or told.output
+                code = told.exit_code if code is None else code
         batch = [each for each in shapes.items(pending.given, "batchFiles") if shapes.text(each, "path")]
         for number, given in enumerate(batch or [pending.given]):
             if ended and kind_of(pending.tool) is ToolKind.EDIT:
-                for failed in self._outcomes.failed_edits(path_of(given)):
-                    self._not_edited(path_of(given), failed.output, pending.at)
+                denied = self._denied(path_of(given), pending.at)
             act(
                 self._lift,
                 tool=pending.tool,
                 call_id=f"{pending.name}:{number}",
                 given=given,
                 at=pending.at,
-                ok=not code if ended else None,
+                ok=not code and not denied if ended else None,
                 output=pending.output,
                 exit_code=code,
+                denied=denied,
             )
 
-    def _not_edited(self, path: str, why: str, at: datetime | None) -> None:
+    def _denied(self, path: str, at: datetime | None) -> bool:
+        """The user did not let the edit that was shown be made; those before it failed unseen."""
+        for outcome in self._outcomes.edits(path):
+            if outcome.denied:
+                return True
+            if not outcome.ok:
+                self._not_edited(path, outcome.output, at)
+        return False
+
+    def _not_edited(self, path: str, why: str, at: datetime | None, *, denied: bool = False) -> None:
         """An edit that failed, which the window does not show as a tool."""
         if path and self._lift.thorough:
             self._unshown += 1
-            call_id = f"unshown:{self._unshown}"
-            given = {"path": path}
-            act(self._lift, tool="apply_diff", call_id=call_id, given=given, at=at, ok=False, output=why)
+            act(
+                self._lift,
+                tool="apply_diff",
+                call_id=f"unshown:{self._unshown}",
+                given={"path": path},
+                at=at,
+                ok=False,
+                output=why,
+                denied=denied,
+            )
 
     def _requested(self, told: Record, at: datetime | None) -> None:
         """A request to the model: its tokens are filled in when it has ended."""

@@ -16,6 +16,7 @@ from relay.core.lift import Lift
 from relay.core.prompts import typed
 from relay.providers import shapes
 from relay.providers.acts import act, kind_of, plan_in
+from relay.providers.copilot_chat_edits import ToldEdit, local, slim_calls, told_edits
 from relay.providers.documents import error_of, refused, spoke
 from relay.providers.json_texts import Record, epoch_ms
 from relay.providers.vscode_places import path_of
@@ -60,6 +61,8 @@ def slim(path: tuple[Any, ...], value: Any) -> Any:
             return _part(value)
         case ("requests", _, "result") if isinstance(value, dict):
             return _result(value)
+        case ("requests", _, "result", "metadata") if isinstance(value, dict):
+            return _metadata(value)
         case ("requests", _, "response", _, name) if name not in _KEPT:
             return None
         case ("requests", _, name, *_) if name not in _REQUEST:
@@ -95,8 +98,12 @@ def _part(value: dict[str, Any]) -> dict[str, Any]:
 def _result(value: dict[str, Any]) -> dict[str, Any]:
     kept = {name: value[name] for name in _RESULT if name in value}
     if isinstance(kept.get("metadata"), dict):
-        kept["metadata"] = {name: kept["metadata"].get(name) for name in _METADATA}
+        kept["metadata"] = _metadata(kept["metadata"])
     return kept
+
+
+def _metadata(value: dict[str, Any]) -> dict[str, Any]:
+    return {**{name: value.get(name) for name in _METADATA}, **slim_calls(value)}
 
 
 def is_request(value: object) -> bool:
@@ -141,12 +148,27 @@ def _lift_request(lift: Lift, request: Record) -> None:
     lift.said(typed(shapes.text(shapes.mapping(request, "message"), "text")), at)
     state = shapes.mapping(request, "modelState")
     ended = epoch_ms(state, "completedAt") or at
-    said: list[str] = []
-    for part in _each_call_once(parts):
-        _lift_part(lift, part, said, at)
-    spoke(lift, "".join(said), ended)
     result = shapes.mapping(request, "result")
     told = shapes.mapping(result, "metadata")
+    edits = tuple(told_edits(told))
+    said: list[str] = []
+    for part in _each_call_once(parts):
+        if _is_told(part, edits):
+            spoke(lift, "".join(said), at)
+            said.clear()
+        else:
+            _lift_part(lift, part, said, at)
+    spoke(lift, "".join(said), ended)
+    for edit in edits:
+        act(
+            lift,
+            tool=edit.tool,
+            call_id=edit.call_id,
+            given={"path": edit.path},
+            at=ended,
+            ok=edit.ok,
+            output=edit.output,
+        )
     spent = shapes.integer(told, "promptTokens"), shapes.integer(told, "outputTokens")
     if any(spent):
         lift.take(UsageReported(usage=TokenUsage(input=max(0, spent[0]), output=max(0, spent[1]))), ended)
@@ -161,6 +183,20 @@ def _each_call_once(parts: tuple[Any, ...]) -> Iterable[Record]:
         name = shapes.text(part, "toolCallId")
         if isinstance(part, Mapping) and (not name or last[name] == number):
             yield part
+
+
+def _is_told(part: Record, edits: tuple[ToldEdit, ...]) -> bool:
+    """The part shows an edit of files whose edits are told: those say how it ended."""
+    tool = shapes.text(part, "toolId")
+    if not edits or kind_of(tool) is not ToolKind.EDIT or _is_denied(part):
+        return False
+    paths = {local(path) for path in _paths_of(part, tool)}
+    return bool(paths) and paths <= {edit.path for edit in edits}
+
+
+def _is_denied(part: Record) -> bool:
+    confirmed = part.get("isConfirmed")
+    return confirmed is False or shapes.number(confirmed, "type") == 0
 
 
 def _lift_end(lift: Lift, request: Record, result: Record, state: int | None, at: datetime | None) -> None:
@@ -213,8 +249,7 @@ def _lift_tool(lift: Lift, part: Record, at: datetime | None) -> None:
     data = shapes.mapping(part, "toolSpecificData")
     call_id = shapes.text(part, "toolCallId")
     tool = shapes.text(part, "toolId")
-    confirmed = part.get("isConfirmed")
-    denied = confirmed is False or shapes.number(confirmed, "type") == 0
+    denied = _is_denied(part)
     done = part.get("isComplete") is not False
     match shapes.text(data, "kind"):
         case "todoList":

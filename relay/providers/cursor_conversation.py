@@ -1,6 +1,7 @@
 """One conversation of Cursor's editor, lifted from the rows of its database.
 
-As read in public sources for Cursor 2.x, not seen written. Opened by `relay.providers.cursor_store`.
+The newest summary of a conversation stands beside its bubbles, which all stay. As read in public sources for
+Cursor 2.x, not seen written. Opened by `relay.providers.cursor_store`.
 """
 
 from __future__ import annotations
@@ -45,12 +46,18 @@ def _lift_conversation(lift: Lift, told: Record, database: sqlite3.Connection | 
     lift.at(begun)
     todos = Todos()
     count = 0
+    summary, covered = _summary(told)
     for bubble in _bubbles(lift, told, database):
+        if summary and shapes.text(bubble, "bubbleId") not in covered:
+            lift.compacted(summary)
+            summary = ""
         if not lift.cwd:
             uris = shapes.items(bubble, "workspaceUris")
             lift.named(cwd=path_of(uris[0]) if uris else "")
         lift_bubble(lift, bubble, todos)
         count += 1
+    if summary:
+        lift.compacted(summary)
     if not count:
         lift_messages(lift, _messages(told, database))
     lift.at(ended)
@@ -69,6 +76,26 @@ def _lift_conversation(lift: Lift, told: Record, database: sqlite3.Connection | 
     if any(spent):
         lift.cost_usd = sum(cents or 0 for cents in spent) / 100
     lift_end(lift, shapes.text(told, "status"), ended)
+
+
+def _summary(told: Record) -> tuple[str, frozenset[str]]:
+    """The newest summary, and the bubbles that stand before it.
+
+    What was said last stays the last thing said, also where the summary takes it in: one is made of a whole
+    conversation too, for another one that refers to it.
+    """
+    latest = shapes.mapping(told, "latestConversationSummary")
+    inner = shapes.mapping(latest, "summary")
+    summary = shapes.text(inner, "summary") or shapes.text(latest, "summary")
+    if not summary.strip():
+        return "", frozenset()
+    last = shapes.text(inner, "truncationLastBubbleIdInclusive") or shapes.text(latest, "lastBubbleId")
+    headers = shapes.items(told, "fullConversationHeadersOnly") or shapes.items(told, "conversation")
+    names = [shapes.text(header, "bubbleId") for header in headers]
+    for number, header in enumerate(headers):
+        if last and last in (names[number], shapes.text(header, "serverBubbleId")):
+            return summary, frozenset(names[: min(number + 1, len(names) - 1)])
+    return summary, frozenset()
 
 
 def _bubbles(lift: Lift, told: Record, database: sqlite3.Connection | None) -> Iterator[Record]:

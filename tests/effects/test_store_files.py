@@ -53,15 +53,15 @@ def test_any_lines_over_any_chunks(pieces: list[bytes]) -> None:
 
 def test_blocks_are_the_lines_many_at_a_time(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
-    path.write_bytes(b"\n".join(b"%d" % number * 5_000 for number in range(1_000)))
+    path.write_bytes(b"\n".join(b"%d" % number * 500 for number in range(10_000)))
 
     *blocks, tail = FILES.blocks(str(path))
 
-    assert 1 < len(blocks) < 100
+    assert 1 < len(blocks) < 1_000
     assert [line for block in blocks for line in block.data.split(b"\n")] == [
-        b"%d" % number * 5_000 for number in range(999)
+        b"%d" % number * 500 for number in range(9_999)
     ]
-    assert (tail.data, tail.end, tail.ended) == (b"999" * 5_000, path.stat().st_size, False)
+    assert (tail.data, tail.end, tail.ended) == (b"9999" * 500, path.stat().st_size, False)
     assert list(FILES.lines(str(path), blocks[0].end))[-1].data == tail.data
 
 

@@ -25,7 +25,6 @@ WHOLE = ("goal", "open_tasks", "done_tasks", "files", "constraints")
 PLAN = {"open_tasks", "done_tasks", "next_action"}
 UNTOLD = {
     "gemini": {"failed_attempts"},
-    "copilot-chat": {"failed_attempts"},
     "cline": PLAN,
     "cline-extension": {"failed_attempts"},
     "continue": PLAN,

@@ -72,8 +72,9 @@ def test_there_is_an_expectation_for_every_recording() -> None:
 START = "\n# aider chat started at {}\n\n> Aider v0.86.2  \n> Main model: sonnet with diff edit format  \n"
 
 
-def chats(tmp_path: Path, *bodies: str) -> list[SessionIntel]:
-    """Chats one after the other in one file, a day apart."""
+def chats(tmp_path: Path, *bodies: str, whole: bool = False) -> list[SessionIntel]:
+    """Chats one after the other in one file, a day apart; or the parts of a whole one."""
+    bodies = ("".join(bodies),) if whole else bodies
     text = "".join(
         START.format(f"2026-01-0{day} 10:00:00") + body for day, body in enumerate(bodies, start=1)
     )
@@ -152,6 +153,79 @@ def test_what_aider_prints_is_understood(tmp_path: Path) -> None:
     assert (intel.cost_usd, intel.last_message) == (0.02, "Because.")
     assert "a body of the commit" not in str(intel)
     assert intel.turn_open
+
+
+HEADINGS = """
+#### Explain the queue__
+
+#### How it works
+
+One file.
+
+#### Recovery__
+It is cut at the last good record.
+#### Loss__
+
+Never lose a record.
+
+> Tokens: 2.8k sent, 26 received.__
+
+#### Write that down__
+#### in the docs__
+
+docs/queue.md
+```
+<<<<<<< SEARCH
+=======
+# Queue
+
+#### Recovery
+
+##### Never lose a record
+>>>>>>> REPLACE
+```
+
+> Applied edit to docs/queue.md__
+
+#### __
+#### Thanks__
+""".replace("__", "  ")
+
+
+@pytest.mark.parametrize("ends", ["\n", "\r\n"])
+def test_a_heading_in_an_answer_is_no_prompt(tmp_path: Path, ends: str) -> None:
+    text = START.format("2026-01-01 10:00:00") + HEADINGS
+    (tmp_path / NAME).write_text(text, newline=ends)
+    [intel] = lifted(AiderStore(), where(tmp_path))
+    prompts = [turn.text for turn in intel.turns if turn.role == "user"]
+    assert prompts == ["Explain the queue", "Write that down\nin the docs", "Thanks"]
+    headings = ("#### How it works", "#### Recovery", "#### Loss")
+    assert [heading in intel.turns[1].text for heading in headings] == [True, True, True]
+    assert intel.rules == ()
+    assert intel.files_changed == ("docs/queue.md",)
+
+
+def test_what_aider_writes_as_a_prompt_itself_is_none(tmp_path: Path) -> None:
+    plan = ["Rename it.", "", "#### Steps", "- Never keep the old name"]
+    handed = "\n".join(f"#### {line}  " for line in plan)
+    [intel] = chats(
+        tmp_path,
+        "\n#### /architect Find a better name  \n\n#### Find a better name  \n\n" + "\n".join(plan),
+        f"\n\n> Tokens: 1k sent, 9 received.  \n\n{handed}  \n\nRenamed.\n\n",
+        "\n#### Add file to the chat? (Y)es/(N)o/(A)ll/(S)kip all [Yes]: all  \n",
+        "\n#### Find a better name  \n",
+        whole=True,
+    )
+    assert [turn.text for turn in intel.turns if turn.role == "user"] == ["Find a better name"] * 2
+    assert (intel.rules, intel.last_message) == ((), "Renamed.")
+
+
+def test_prompts_are_read_where_an_editor_trimmed_the_lines(tmp_path: Path) -> None:
+    text = START.format("2026-01-01 10:00:00") + "\n#### One\n#### more\n\nDone.\n\n##### Two\n\n#### Three\n"
+    (tmp_path / NAME).write_text(re.sub(r"(?m) +$", "", text))
+    [intel] = lifted(AiderStore(), where(tmp_path))
+    assert (intel.first_prompt, intel.last_prompt) == ("One\nmore", "Three")
+    assert intel.last_message == "Done.\n\n##### Two"
 
 
 def test_a_chat_that_was_stopped_is_open(tmp_path: Path) -> None:

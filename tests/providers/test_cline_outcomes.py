@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from relay.core.intel import SessionIntel
 from relay.core.lift import Lift
 from relay.providers.cline_outcomes import Outcomes
@@ -89,3 +91,83 @@ def test_what_is_no_message_is_passed_over() -> None:
     odd: list[Any] = [{}, {"role": "user", "content": [3, {"type": "tool_result"}]}, {"content": "x"}]
 
     assert list(Outcomes.of(odd).left()) == []
+
+
+NO = "The user denied this operation. The file was not updated, and maintains its original contents."
+JSON_NO = '{"status": "denied", "feedback": "Use the Money type."}'
+PROSE = "[replace_in_file for 'a.py'] Result:"
+FOLLOWS = {"type": "say", "say": "api_req_started", "text": "{}"}
+DENIAL = [("edit a.py", "permission was denied")]
+
+
+def prose(*texts: str) -> list[dict[str, Any]]:
+    return [{"role": "user", "content": [{"type": "text", "text": text} for text in texts]}]
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        pytest.param(exchange("replace_in_file", {"path": "a.py"}, NO), id="called natively"),
+        pytest.param(exchange("replace_in_file", {"path": "a.py"}, f"{PROSE}\n{NO}"), id="titled"),
+        pytest.param(exchange("apply_diff", {"path": "/code/shop/a.py"}, JSON_NO), id="json"),
+        pytest.param(exchange("apply_diff", {"path": "a.py"}, [{"type": "text", "text": NO}]), id="blocks"),
+        pytest.param(prose(PROSE, NO), id="in prose"),
+        pytest.param(
+            prose("The user provided the following feedback: no", f"{PROSE}\n{NO}"), id="in one block"
+        ),
+    ],
+)
+def test_an_edit_that_the_user_denied_changed_nothing(told: list[dict[str, Any]]) -> None:
+    intel = lift([edit("a.py"), FOLLOWS], Outcomes.of(told, "/code/shop"))
+
+    assert intel.files_changed == ()
+    assert [(each.what, each.why) for each in intel.failed_attempts] == DENIAL
+
+
+def test_a_patch_that_the_user_denied_changed_none_of_its_files() -> None:
+    patch = "*** Begin Patch\n*** Update File: a.py\n*** Add File: b.py\n+x\n*** End Patch"
+    told = exchange("apply_patch", {"input": patch}, "The user denied this patch operation.")
+    intel = lift([edit("a.py"), FOLLOWS], Outcomes.of(told))
+
+    assert intel.files_changed == ()
+    assert [each.what for each in intel.failed_attempts] == ["edit a.py", "edit b.py"]
+
+
+def test_of_several_edits_of_a_file_the_denied_one_alone_does_not_count() -> None:
+    told = exchange("apply_diff", {"path": "b.py"}, "<error>\nno match\n</error>")
+    told += exchange("apply_diff", {"path": "b.py"}, NO, "t2")
+    told += exchange("apply_diff", {"path": "a.py"}, "Saved.", "t3")
+    told += exchange("apply_diff", {"path": "a.py"}, NO, "t4")
+    intel = lift([edit("b.py"), edit("a.py"), edit("a.py"), FOLLOWS], Outcomes.of(told))
+
+    assert intel.files_changed == ("a.py",)
+    assert [each.what for each in intel.failed_attempts] == ["edit b.py", "edit a.py"]
+
+
+def test_an_edit_that_was_allowed_in_the_end_was_made() -> None:
+    told = exchange("apply_diff", {"path": "a.py"}, NO)
+    told += exchange(
+        "apply_diff", {"path": "a.py"}, "Skipping tool [apply_diff for 'a.py'] due to user ...", "t2"
+    )
+    told += exchange("apply_diff", {"path": "a.py"}, "Saved.", "t3")
+    intel = lift([edit("a.py"), FOLLOWS, edit("a.py"), FOLLOWS], Outcomes.of(told))
+
+    assert intel.files_changed == ("a.py",)
+    assert intel.failed_attempts == ()
+
+
+def test_a_command_that_the_user_denied_was_not_run() -> None:
+    told = exchange("execute_command", {"command": "make"}, "The user denied this operation.")
+    intel = lift([{"type": "ask", "ask": "command", "text": "make"}, FOLLOWS], Outcomes.of(told))
+
+    assert intel.commands == ()
+    assert [(each.what, each.why) for each in intel.failed_attempts] == [
+        ("run make", "permission was denied")
+    ]
+
+
+def test_a_file_that_speaks_of_denials_is_no_denial() -> None:
+    told = exchange("write_to_file", {"path": "a.py"}, f"The content was saved.\n{NO}")
+    intel = lift([edit("a.py"), FOLLOWS], Outcomes.of(told))
+
+    assert (intel.files_changed, intel.failed_attempts) == (("a.py",), ())

@@ -221,6 +221,34 @@ def test_an_exit_code_in_the_output_is_told(tmp_path: Path) -> None:
     assert [tried.what for tried in intel.failed_attempts] == ["run make"]
 
 
+def denied(path: str) -> list[dict[str, Any]]:
+    """What the model was told of an edit that the user said no to."""
+    call = {"type": "tool_use", "id": "t1", "name": "write_to_file", "input": {"path": path, "content": "x"}}
+    words = f"[write_to_file for '{path}'] Result:\nThe user denied this operation. The file was not created."
+    answer = {"type": "tool_result", "tool_use_id": "t1", "content": words}
+    return [{"role": "assistant", "content": [call]}, {"role": "user", "content": [answer]}]
+
+
+def test_an_edit_that_the_user_denied_changed_no_file_in_a_list_either(tmp_path: Path) -> None:
+    asked = ask("tool", {"tool": "newFileCreated", "path": "a.py", "content": "x"})
+    intel = shown(
+        tmp_path, asked, say("api_req_started", {}), api_conversation_history=denied("a.py"), task_metadata={}
+    )
+    assert intel.files_changed == ()
+    assert [tried.what for tried in intel.failed_attempts] == ["edit a.py"]
+    assert told(the_one(STORE, machine(tmp_path), Depth.LIST)) == told(intel)
+
+
+def test_a_denied_edit_is_told_by_the_messages_to_the_model_alone(tmp_path: Path) -> None:
+    shown(tmp_path, api_conversation_history=denied("a.py"))
+    next(tmp_path.rglob("ui_messages.json")).unlink()
+    intel = the_one(STORE, machine(tmp_path))
+    assert intel.files_changed == ()
+    assert [(tried.what, tried.why) for tried in intel.failed_attempts] == [
+        ("edit a.py", "permission was denied")
+    ]
+
+
 def test_what_the_user_says_on_the_way_is_kept_with_its_rules(tmp_path: Path) -> None:
     intel = shown(
         tmp_path,

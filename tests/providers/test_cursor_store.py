@@ -202,6 +202,57 @@ def test_todos_that_merge_keep_the_others(tmp_path: Path) -> None:
     assert (intel.tasks_done, intel.tasks_remaining) == (("One",), ("Two",))
 
 
+SUMMARY = "Decision: keep the ledger as it is. Next: add the endpoint"
+
+
+@pytest.mark.parametrize(
+    ("latest", "order"),
+    [
+        pytest.param(
+            {
+                "summary": {"summary": SUMMARY, "truncationLastBubbleIdInclusive": "b1"},
+                "lastBubbleId": "b3",
+            },
+            ["1", "summary", "2", "3"],
+            id="what it takes the place of",
+        ),
+        pytest.param(
+            {"summary": {"summary": SUMMARY, "truncationLastBubbleIdInclusive": "s2"}},
+            ["1", "2", "summary", "3"],
+            id="by the server's name",
+        ),
+        pytest.param(
+            {"summary": SUMMARY, "lastBubbleId": "b3"}, ["1", "2", "summary", "3"], id="of all, as a text"
+        ),
+        pytest.param(
+            {"summary": {"summary": SUMMARY}, "lastBubbleId": "gone"},
+            ["summary", "1", "2", "3"],
+            id="of none",
+        ),
+        pytest.param({"summary": {"summary": " "}, "lastBubbleId": "b1"}, ["1", "2", "3"], id="empty"),
+    ],
+)
+@pytest.mark.parametrize("inline", [True, False])
+def test_a_summary_is_told_where_it_takes_the_place_of_what_was_said(
+    tmp_path: Path, latest: dict[str, Any], order: list[str], inline: bool
+) -> None:
+    bubbles = [
+        {"bubbleId": f"b{n}", "serverBubbleId": f"s{n}", "type": 1 + (n > 1), "text": str(n)}
+        for n in (1, 2, 3)
+    ]
+    told_of = {"conversation": bubbles} if inline else {"fullConversationHeadersOnly": bubbles}
+    rows = {} if inline else {f"bubbleId__c1__{each['bubbleId']}": each for each in bubbles}
+    composer = {"composerId": "c1", "createdAt": 1767323045678, "latestConversationSummary": latest}
+    intel = one(tmp_path, composerData__c1={**composer, **told_of}, **rows)
+    summarised = "summary" in order
+
+    assert [turn.text.replace(SUMMARY, "summary") for turn in intel.turns] == order
+    assert (intel.compactions, intel.last_message) == (int(summarised), "3")
+    assert intel.decisions == (("keep the ledger as it is.",) if summarised else ())
+    [listed] = lifted(CursorStore(), machine(tmp_path), Depth.LIST)
+    assert told(listed) == told(intel)
+
+
 def test_an_error_is_a_limit_that_was_met(tmp_path: Path) -> None:
     error = {"type": 2, "bubbleId": "b", "errorDetails": {"message": "You've hit your usage limit"}}
     intel = one(tmp_path, composerData__c1=asked(error))
@@ -258,7 +309,7 @@ KEYS = (
         "name",
         "status",
     ),
-    *("conversationState", "subComposerIds"),
+    *("conversationState", "subComposerIds", "latestConversationSummary"),
 )
 
 

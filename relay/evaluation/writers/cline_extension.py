@@ -26,6 +26,11 @@ class ClineExtensionWriter(ExtensionWriter):
         self.session_id = str(self.millis)
         self._progress = ""
 
+    def exchange(self, tool: str, given: dict[str, Any], answer: str) -> None:
+        """See `ExtensionWriter`: the tool's name stands before its result."""
+        what = given.get("path") or given.get("command")
+        super().exchange(tool, given, f"[{tool} for '{what}'] Result:\n{answer}")
+
     def edited(self, step: EditedFile) -> None:
         """See `Writer`."""
         given = {"path": step.path, "diff": self.diff(step)}

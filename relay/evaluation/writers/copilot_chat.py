@@ -1,11 +1,13 @@
 """As VS Code 1.109 stores a chat with GitHub Copilot (read in public sources): a log of changes.
 
-An edit that failed is shown like one that did nothing; its error goes to the model alone.
+An edit that failed is shown like one that did nothing. What the model was told of it is stored when its
+request has ended, and is lost with a request that never does.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -36,6 +38,7 @@ class CopilotChatWriter(Writer):
         self.opened(f"{storage}/chatSessions/{self.session_id}.jsonl")
         self._turn = -1
         self._open = False
+        self._edits: list[tuple[EditedFile, str]] = []
         session = {"version": 3, "sessionId": self.session_id, "creationDate": self.millis, "requests": []}
         chosen = {"identifier": _MODEL, "metadata": {"maxInputTokens": 127_997}}
         self.line({"kind": 0, "v": {**session, "inputState": {"selectedModel": chosen}}})
@@ -65,8 +68,8 @@ class CopilotChatWriter(Writer):
 
     def edited(self, step: EditedFile) -> None:
         """See `Writer`."""
+        self._edits.append((step, self.next_id("toolu_")))
         if step.fails:
-            self.cannot_tell("failed_attempts", f"edit {step.path}")
             self._tool("copilot_replaceString", 'Used "Replace String in File"')
             return
         self._tool("copilot_replaceString", f"Edited []({self._uri(step.path)})")
@@ -100,7 +103,7 @@ class CopilotChatWriter(Writer):
     def refused(self, text: str) -> None:
         """See `Writer`."""
         error = {"code": "rateLimited", "message": text, "isRateLimited": True}
-        self._set("result", {"errorDetails": error, "metadata": {}})
+        self._set("result", {"errorDetails": error, "metadata": self._calls()})
         self._set("modelState", {"value": _FAILED, "completedAt": self.millis})
         self._open = False
 
@@ -108,6 +111,9 @@ class CopilotChatWriter(Writer):
         """See `Writer`."""
         self._tool("copilot_replaceString", f"Editing []({self._uri(path)})", isComplete=False)
         self._open = False
+        for step, _ in self._edits:
+            if step.fails:
+                self.cannot_tell("failed_attempts", f"edit {step.path}")
 
     def end(self) -> None:
         """See `Writer`."""
@@ -115,9 +121,28 @@ class CopilotChatWriter(Writer):
 
     def _close_turn(self) -> None:
         if self._open:
-            self._set("result", {"metadata": {"promptTokens": 18_211, "outputTokens": 932}})
+            told = {"promptTokens": 18_211, "outputTokens": 932, **self._calls()}
+            self._set("result", {"metadata": told})
             self._set("modelState", {"value": _COMPLETE, "completedAt": self.millis})
             self._open = False
+
+    def _calls(self) -> dict[str, Any]:
+        """The edits of the request and what the model was told of them: of those that worked, as a tree."""
+        calls, results = [], {}
+        for step, name in self._edits:
+            call_id = f"{name}__vscode-{self.millis}"
+            given = {"filePath": self.path(step.path), "oldString": step.before, "newString": step.after}
+            calls.append({"name": "replace_string_in_file", "arguments": json.dumps(given), "id": call_id})
+            words = ("The following files were successfully edited:", "\n", self.path(step.path), "\n")
+            error = (f"String replacement failed: {step.fails}",)
+            texts = [
+                {"type": 2, "text": text, "lineBreakBefore": False}
+                for text in (error if step.fails else words)
+            ]
+            node = {"type": 1, "ctor": 2, "ctorName": "qy", "children": texts, "props": {}, "references": []}
+            results[call_id] = {"$mid": 20, "content": [{"$mid": 23, "value": {"node": node}}]}
+        self._edits = []
+        return {"toolCallRounds": [{"response": "", "toolCalls": calls}], "toolCallResults": results}
 
     def _tool(self, name: str, message: str, **more: Any) -> None:
         said = {"value": message, "supportThemeIcons": False}

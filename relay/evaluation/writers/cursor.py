@@ -72,7 +72,8 @@ class CursorWriter(Writer):
     def summarised(self, text: str) -> None:
         """See `Writer`."""
         last = self._headers[-1]["bubbleId"]
-        self._summary = {"latestConversationSummary": {"summary": {"summary": text}, "lastBubbleId": last}}
+        own = {"summary": text, "truncationLastBubbleIdInclusive": last, "includesToolResults": True}
+        self._summary = {"latestConversationSummary": {"summary": own, "lastBubbleId": last}}
 
     def refused(self, text: str) -> None:
         """See `Writer`."""
