@@ -127,12 +127,28 @@ async def resolve_commit(git: Git, text: str, *, sid: str | None = None) -> str:
 
 async def session_refs(git: Git, sid: str) -> dict[str, str]:
     """The commits of the session's refs: by "branch", "base", "carried", ..., or a snapshot's number."""
-    branch = f"refs/heads/{session_branch(sid)}"
-    prefix = f"refs/relay/{sid}/"
-    listing = await git.text("for-each-ref", "--format=%(objectname) %(refname)", branch, prefix)
+    return _refs_in(await git.text("for-each-ref", "--format=%(objectname) %(refname)", *_patterns(sid)), sid)
+
+
+async def session_refs_and_trees(git: Git, sid: str) -> tuple[dict[str, str], dict[str, str]]:
+    """The same, and the trees of these commits; no tree where not all of them can be read."""
+    wanted = ("--format=%(objectname) %(refname) %(tree)", *_patterns(sid))
+    found = await git.run("for-each-ref", *wanted, accept=(0, 1, 128))
+    if found.code:
+        return await session_refs(git, sid), {}
+    rows = [line.split(" ") for line in found.text.split("\n") if line.count(" ") == 2]
+    return _refs_in(found.text, sid), {commit: tree for commit, _, tree in rows if tree}
+
+
+def _patterns(sid: str) -> tuple[str, str]:
+    return f"refs/heads/{session_branch(sid)}", f"refs/relay/{sid}/"
+
+
+def _refs_in(listing: str, sid: str) -> dict[str, str]:
+    branch, prefix = _patterns(sid)
     refs: dict[str, str] = {}
     for line in filter(None, listing.split("\n")):
-        commit, _, name = line.partition(" ")
+        commit, name = line.split(" ")[:2]
         if name == branch:
             refs["branch"] = commit
         elif name.startswith(prefix):

@@ -18,7 +18,7 @@ from attrs import frozen
 
 from relay.effects.git import Git, mutex, open_git
 from relay.effects.gitnames import check_limit_mb, check_sha, path_text, session_branch, session_ref
-from relay.effects.repository import places, session_refs, under_way, update_refs
+from relay.effects.repository import places, session_refs_and_trees, under_way, update_refs
 from relay.effects.staging import (
     RELAY,
     Identity,
@@ -139,10 +139,9 @@ async def take(
             staged = await stage_all(git, index, max_bytes)
             notes += left_out_notes(staged, "the snapshot")
             async with contextlib.nullcontext() if _same(git_dir, common_dir) else mutex(common_dir):
-                tree, refs, trees = await together(
+                tree, (refs, trees) = await together(
                     partial(_write_tree, git.with_index(index)),
-                    partial(session_refs, git, sid),
-                    partial(_branch_tree, git, branch),
+                    partial(session_refs_and_trees, git, sid),
                 )
                 tip = refs.get("branch") if move_branch else None
                 parents = await _parents(git, staged, tip, refs.get("base"))
@@ -261,14 +260,6 @@ def _cut_off(worktree: Path) -> NoRepositoryError:
 
 async def _write_tree(git: Git) -> str:
     return (await git.run("write-tree", writes=True)).text
-
-
-async def _branch_tree(git: Git, branch: str) -> dict[str, str]:
-    """The commit that the branch names -> its tree; {} when there is none or it can't be read."""
-    wanted = ("--format=%(objectname) %(tree)", f"refs/heads/{branch}")
-    found = await git.run("for-each-ref", *wanted, accept=(0, 1, 128))
-    commit, _, tree = found.text.partition(" ")
-    return {commit: tree} if found.code == 0 and commit else {}
 
 
 async def _tree(git: Git, commit: str) -> str:

@@ -1,4 +1,4 @@
-"""Waits for several calls at once that have nothing to do with each other, as two reads by git.
+"""Waits for two calls at once that have nothing to do with each other, as two reads by git.
 
 Used inside this package.
 """
@@ -6,7 +6,7 @@ Used inside this package.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TypeVar, overload
+from typing import TypeVar
 
 import trio
 
@@ -14,33 +14,29 @@ from relay.errors import RelayError
 
 A = TypeVar("A")
 B = TypeVar("B")
-C = TypeVar("C")
 
 
-@overload
-async def together(one: Callable[[], Awaitable[A]], other: Callable[[], Awaitable[B]], /) -> tuple[A, B]: ...
-@overload
-async def together(
-    one: Callable[[], Awaitable[A]], other: Callable[[], Awaitable[B]], third: Callable[[], Awaitable[C]], /
-) -> tuple[A, B, C]: ...
-async def together(*calls: Callable[[], Awaitable[object]]) -> tuple[object, ...]:
-    """The results of the calls, in their order, when the last of them has ended.
+async def together(one: Callable[[], Awaitable[A]], other: Callable[[], Awaitable[B]], /) -> tuple[A, B]:
+    """The results of both calls, when both have ended.
 
     Raises:
-        RelayError: of the first call, in their order, that failed; the others have ended by then.
+        RelayError: of the first of them, in this order, that failed.
     """
-    results: dict[int, object] = {}
-    failures: dict[int, RelayError] = {}
-
-    async def run(number: int, call: Callable[[], Awaitable[object]]) -> None:
-        try:
-            results[number] = await call()
-        except RelayError as error:
-            failures[number] = error
-
+    first: list[A | RelayError] = []
+    second: list[B | RelayError] = []
     async with trio.open_nursery() as nursery:
-        for number, call in enumerate(calls):
-            nursery.start_soon(run, number, call)
-    if failures:
-        raise failures[min(failures)]
-    return tuple(results[number] for number in range(len(calls)))
+        nursery.start_soon(_keep, one, first)
+        nursery.start_soon(_keep, other, second)
+    [result], [other_result] = first, second
+    if isinstance(result, RelayError):
+        raise result
+    if isinstance(other_result, RelayError):
+        raise other_result
+    return result, other_result
+
+
+async def _keep(call: Callable[[], Awaitable[A]], kept: list[A | RelayError]) -> None:
+    try:
+        kept.append(await call())
+    except RelayError as error:
+        kept.append(error)
