@@ -35,6 +35,7 @@ _KINDS: dict[str, tuple[type[Any], ...]] = {
     "cost_usd": (float, int),
 }
 """How each value looks as JSON."""
+_STR, _INT = frozenset((str,)), frozenset((int,))
 
 
 def listed(intel: SessionIntel) -> SessionIntel:
@@ -75,6 +76,8 @@ def from_stored(stored: Any) -> SessionIntel:
         if type(value) not in _KINDS[name]:
             raise TypeError(f"{name} is a {type(value).__name__}")
         values[name] = tuple(value) if type(value) is list else value
+        if type(value) is list and name not in _PAIRS and not _STR.issuperset(map(type, value)):
+            raise TypeError(f"{name} holds other values than texts")
     for name in _INSTANTS:
         if name in values:
             values[name] = datetime.fromisoformat(values[name])
@@ -82,6 +85,8 @@ def from_stored(stored: Any) -> SessionIntel:
         if name in values:
             values[name] = tuple((str(what), int(count)) for what, count in values[name])
     if "tokens" in values:
+        if not _INT.issuperset(map(type, values["tokens"].values())):
+            raise TypeError("tokens are numbers")
         values["tokens"] = TokenUsage(**values["tokens"])
     return SessionIntel(**values)
 

@@ -157,6 +157,35 @@ def test_a_cache_of_anything_else_is_read_anew(store: ToyStore, tmp_path: Path, 
     assert [agent.id for agent in detector(store, DetectCache(path)).scan(day_ago()).agents] == ["one"]
 
 
+DAMAGE: list[tuple[str, object]] = [
+    ("files_changed", [1]),
+    ("files_changed", "a.py"),
+    ("first_prompt", 3),
+    ("tokens", {"spent": 1}),
+    ("tokens", {"input": "1"}),
+    ("last_activity", "yesterday"),
+    ("skipped", [["malformed"]]),
+    ("no_field", ""),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), DAMAGE)
+def test_a_damaged_memory_of_a_session_is_read_anew(
+    store: ToyStore, tmp_path: Path, name: str, value: object
+) -> None:
+    write(store, "one", {"say": "goal"}, {"edit": "a.py"})
+    path = tmp_path / "detected.json"
+    before = detector(store, DetectCache(path)).scan(day_ago())
+    told = json.loads(path.read_text())
+    [kept] = told["sessions"].values()
+    kept["intel"][name] = value
+    path.write_text(json.dumps(told))
+
+    after = detector(store, DetectCache(path)).scan(day_ago())
+
+    assert (after.read, after.agents, after.problems) == (1, before.agents, ())
+
+
 def test_a_session_that_was_replaced_is_read_from_the_start(store: ToyStore) -> None:
     path = write(store, "one", {"say": "goal"}, {"edit": "a.py"})
     finder = detector(store)
