@@ -52,6 +52,8 @@ async def adopt(context: ApiContext, call: Call) -> Mapping[str, Any]:
         raise ConfigError(f"mode {body.mode[:40]!r} is none of {', '.join(AdoptMode)}")
     if body.preset not in PRESETS:
         raise ConfigError(f"preset {body.preset[:40]!r} is none of {', '.join(PRESETS)}")
+    if body.folder and ("\0" in body.folder or not PurePath(body.folder).is_absolute()):
+        raise ConfigError(f"folder {body.folder[:200]!r} is not absolute", hint="give its whole path")
     found = await context.agents.adopt(
         body.id,
         hours=_checked(body.since_hours),
@@ -60,6 +62,7 @@ async def adopt(context: ApiContext, call: Call) -> Mapping[str, Any]:
         pause=body.pause,
         dry_run=body.dry_run,
         verify=body.verify or (),
+        folder=body.folder,
     )
     answer = {**found.view, "target": body.target, "started": False, "sessionId": ""}
     if not body.start or body.dry_run:

@@ -106,6 +106,7 @@ class AdoptRequest:
         preset: "short", "normal" or "full": how long the brief may be.
         pause: end the agent first, if it runs.
         dry_run: write nothing, end nothing, begin nothing.
+        folder: where the work lies now, absolute; left out: where the agent worked.
         since_hours: how far back it is looked for.
         verify, allow, model: as in `RunRequest`.
     """
@@ -117,6 +118,7 @@ class AdoptRequest:
     preset: str = "normal"
     pause: bool = False
     dry_run: bool = False
+    folder: str = ""
     since_hours: int = 24
     verify: tuple[str, ...] | None = None
     allow: str = ""

@@ -37,6 +37,7 @@ def adopt(wanted: str, hours: int, **how: Any) -> int:
         "dryRun": how["dry_run"],
         "allow": how["allow"] or "",
         "model": how["model"],
+        "folder": str(Path(how["folder"]).expanduser().absolute()) if how["folder"] else "",
     }
     if how["verify"]:
         body["verify"] = list(how["verify"])

@@ -53,6 +53,7 @@ def detect() -> None:
     default="normal",
     help="How long the brief may be: about 3 000, 6 000 or 20 000 tokens.",
 )
+@click.option("--folder", default="", metavar="DIR", help="Where the work lies now, if its folder was moved.")
 @click.option("--pause", is_flag=True, help="End the agent first, if it runs.")
 @click.option("--dry-run", is_flag=True, help="Print the brief; write, end and begin nothing.")
 @click.option("--verify", multiple=True, metavar="CMD", help="A command that has to pass; may be repeated.")
@@ -68,7 +69,9 @@ def listed(hours: int, everything: bool, adopt: str, **how: Any) -> None:
         from relay.cli.adopt import adopt as adopt_agent
 
         click.get_current_context().exit(adopt_agent(adopt, hours, **how))
-    unused = [name for name in ("start", "target", "pause", "dry_run", "verify", "detach") if how[name]]
+    unused = [
+        name for name in ("start", "target", "pause", "dry_run", "verify", "detach", "folder") if how[name]
+    ]
     if unused:
         raise click.UsageError(f"--{unused[0].replace('_', '-')} goes with --adopt ID")
     found = _ask("/api/detect", hours)

@@ -51,6 +51,7 @@ class AdoptOrder:
         pause: end the agent first, if it runs.
         dry_run: write nothing, end nothing.
         verify: acceptance commands that the brief names.
+        folder: where the work lies now, absolute; "" for where the agent worked.
     """
 
     wanted: str
@@ -60,6 +61,7 @@ class AdoptOrder:
     pause: bool = False
     dry_run: bool = False
     verify: tuple[str, ...] = ()
+    folder: str = ""
 
 
 @frozen(kw_only=True)
@@ -140,14 +142,15 @@ async def adopt(
         notes.append(f"the agent (pid {agent.pid}) still runs and is left alone; --pause ends it first")
     lift = await trio.to_thread.run_sync(finder.detector.read, agent)
     intel = lift.intel()
-    folder = await _folder(intel)
+    folder = await _folder(intel, order.folder)
     repo = await repository.inspect(folder)
     if not lift.facts.goal:
         raise ConflictError(f"{agent.id} has no prompt of a user: there is nothing to go on with")
     facts = rooted(evolve(lift.facts, worktree=str(folder)), str(repo.root))
     now = clock()
     if intel.cwd != str(folder):
-        notes.append(f"its folder is {folder}")
+        told = f", not {intel.cwd}" if intel.cwd else ""
+        notes.append(f"its folder is {folder}{told}")
     work = await history.diff_uncommitted(repo.root)
     here = Circumstances(
         contract_id=_contract_id(intel, repo.head_commit, len(facts.commands)),
@@ -168,7 +171,7 @@ async def adopt(
     paths = ("", "")
     if not order.dry_run:
         paths = await trio.to_thread.run_sync(_write, repo.root, intel.native_id, contract, markdown, key)
-    adopted, why_brief = _adopted(agent, order, still_runs, str(folder))
+    adopted, why_brief = _adopted(agent, order, still_runs, intel.cwd or str(folder))
     if why_brief:
         notes.append(why_brief)
     return Adoption(
@@ -186,8 +189,12 @@ async def adopt(
     )
 
 
-def _adopted(agent: DetectedAgent, order: AdoptOrder, still_runs: bool, folder: str) -> tuple[Adopted, str]:
-    """For the session's options; and why the native session cannot be resumed, if it cannot."""
+def _adopted(agent: DetectedAgent, order: AdoptOrder, still_runs: bool, cwd: str) -> tuple[Adopted, str]:
+    """For the session's options; and why the native session cannot be resumed, if it cannot.
+
+    Args:
+        cwd: where it worked, which its transcript names, wherever the work lies now.
+    """
     intel = agent.intel
     store = store_named(intel.store)
     target = None
@@ -199,14 +206,14 @@ def _adopted(agent: DetectedAgent, order: AdoptOrder, still_runs: bool, folder: 
             why = "its transcript lies in no account's folder: the next agent reads the brief"
         elif still_runs:
             why = "it still runs, so its session is not resumed natively: the next agent reads the brief"
-        elif provider_named(store.provider).resume_files(intel.native_id, folder) is None:
+        elif provider_named(store.provider).resume_files(intel.native_id, cwd) is None:
             why = "its session cannot be resumed natively: the next agent reads the brief"
     adopted = Adopted(
         store=intel.store,
         native_id=intel.native_id,
         target=target,
         home=intel.home,
-        cwd=folder,
+        cwd=cwd,
         resume=not why,
         mode=order.mode,
         brief_chars=PRESETS[order.preset],
@@ -214,15 +221,28 @@ def _adopted(agent: DetectedAgent, order: AdoptOrder, still_runs: bool, folder: 
     return adopted, why
 
 
-async def _folder(intel: SessionIntel) -> Path:
-    """The folder that the agent worked in; a transcript may name anything, so it must be a repository's."""
+async def _folder(intel: SessionIntel, named: str) -> Path:
+    """The folder that the agent worked in; a transcript may name anything, so it must be a repository's.
+
+    Args:
+        named: by the user, in its place.
+    """
+    if named:
+        if not await trio.Path(named).is_dir():
+            raise NoRepositoryError(
+                f"there is no folder {named}", hint="--folder names where the work lies now"
+            )
+        return Path(named)
     path = Path(intel.cwd) if intel.cwd else None
     if path is None or "\0" in intel.cwd or not path.is_absolute():
-        raise NoRepositoryError(f"session {intel.native_id} does not tell which folder it worked in")
+        raise NoRepositoryError(
+            f"session {intel.native_id} does not tell which folder it worked in",
+            hint="name it: --folder <folder>",
+        )
     if not await trio.Path(path).is_dir():
         raise NoRepositoryError(
             f"the folder that {intel.native_id} worked in is gone: {path}",
-            hint="put it back, or clone the repository there",
+            hint="if it was moved: --folder <folder>; else clone the repository there",
         )
     return path
 

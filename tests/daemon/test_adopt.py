@@ -124,5 +124,31 @@ async def test_what_cannot_be_taken_over_is_said_with_the_mend(home: Live, shop:
     gone = error_of(await home.cli("detect", "--adopt", "latest"))
 
     assert str(shop) in gone
-    assert "put it back" in gone
+    assert "--folder" in gone
+    missing = error_of(await home.cli("detect", "--adopt", "latest", "--folder", "nowhere", cwd=shop.parent))
+    assert f"there is no folder {shop.with_name('nowhere')}" in missing
+    relative = await home.client.post("/api/detect/adopt", json={"id": "latest", "folder": "elsewhere"})
+    assert relative.status_code == 400
+    assert "is not absolute" in relative.json()["error"]["message"]
+    await home.stop()
+
+
+async def test_work_whose_folder_was_moved_goes_on_there(home: Live, shop: Path) -> None:
+    moved = shop.with_name("elsewhere")
+    shutil.move(shop, moved)
+    await home.start()
+
+    ran = await home.cli(
+        *("--json", "detect", "--adopt", "latest", "--folder", moved.name),
+        *("--target", "scripted/one", "--start", "--detach"),
+        cwd=moved.parent,
+    )
+
+    answer = json.loads(ran.stdout)
+    assert answer["folder"] == str(moved)
+    assert f"its folder is {moved}, not {shop}" in answer["notes"]
+    await home.reach(answer["sessionId"], "COMPLETED")
+    branch = home.git(moved, "ls-tree", "-r", "--name-only", f"relay/{answer['sessionId']}").split()
+    assert {"README.md", "half.py", "finished.txt"} <= set(branch)
+    assert not await trio.Path(shop).exists()
     await home.stop()

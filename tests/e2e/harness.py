@@ -68,12 +68,14 @@ class Stage:
         root: everything is in here; not below the temporary folder, where Codex refuses to work.
         llm: the fake of the model APIs.
         find_cli: the program of a real CLI; it skips the test, or fails it, where there is none.
+        project: name of the folder of the repository.
     """
 
     root: Path
     llm: FakeLlm
     find_cli: Callable[[str], Path]
     settings: dict[str, str] = field(factory=dict)
+    project: str = "project"
     _commands: dict[str, str] = field(factory=dict)
     _accounts: list[str] = field(factory=list)
 
@@ -89,7 +91,7 @@ class Stage:
 
     @property
     def repo(self) -> Path:
-        return self.root / "project"
+        return self.root / self.project
 
     @property
     def state(self) -> Path:

@@ -153,6 +153,24 @@ async def test_claude_is_resumed_under_a_second_account(stage: Stage) -> None:
     assert {path: path.read_bytes() for path in transcripts} == transcripts
 
 
+async def test_claude_is_resumed_where_its_folder_was_moved(stage: Stage) -> None:
+    login = stage.claude("main", *HALF, *SECOND_HALF)
+    await by_hand(stage, "claude", login, TASK)
+    left = stage.repo
+    stage.project = "moved"
+    left.rename(stage.repo)
+    async with stage.daemon() as relay:
+        answer = await adopted(
+            relay, folder=str(stage.repo), target="claude", start=True, allow="all", verify=[CHECK]
+        )
+        assert answer["nativeResume"]
+        done = await relay.reach(answer["sessionId"], "COMPLETED")
+        assert done["runs"][0]["nativeId"] == answer["id"]
+        assert stage.file(done["sessionId"], "shout.py") == SHOUT
+        assert stage.file(done["sessionId"], "greet.py") == GREET.replace("name\n", "name + '!'\n")
+        assert not await trio.Path(left).exists()
+
+
 async def test_codex_is_resumed_in_its_own_home(stage: Stage) -> None:
     login = stage.codex("main", *HALF, *SECOND_HALF)
     await by_hand(stage, "codex", login, TASK)
