@@ -8,6 +8,7 @@ import pytest
 
 from relay.effects import processes
 from relay.effects.marker import MARKER
+from relay.errors import UserError
 
 READS = ["/bin/sh", "-c", "read line"]
 
@@ -40,3 +41,12 @@ def test_processes_without_an_environment_carry_no_marker(monkeypatch: pytest.Mo
 
     assert found is not None
     assert (found.marker, waits) == ("", [])
+
+
+def test_no_agent_is_run_on_windows_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as windows:
+        windows.setattr(os, "name", "nt")
+        with pytest.raises(UserError) as refused:
+            processes.require_posix()
+
+    assert "Windows Subsystem for Linux" in refused.value.hint
