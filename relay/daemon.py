@@ -65,6 +65,8 @@ DEFAULT_PORT = 4748
 IDLE_SECONDS = 30.0
 HANDLERS_GRACE = 3.0
 STUCK_CLIENT_SECONDS = 15
+IDLE_CONNECTION_SECONDS = 60.0
+"""Longer than clients keep theirs (httpx: 5 s): else one may ask just when the connection is closed to it."""
 
 
 def run(port: int | None = None, *, while_busy: bool = False, quiet: bool = False) -> int:
@@ -203,6 +205,7 @@ class Daemon:
         settings.bind = [f"fd://{os.dup(self._bound.fileno())}"]
         settings.graceful_timeout = HANDLERS_GRACE
         settings.shutdown_timeout = HANDLERS_GRACE
+        settings.keep_alive_timeout = IDLE_CONNECTION_SECONDS
         settings.accesslog = None
         settings.errorlog = logging.getLogger("relay.http")
         settings.websocket_max_message_size = 1 << 20
