@@ -148,9 +148,9 @@ async def adopt(
         raise ConflictError(f"{agent.id} has no prompt of a user: there is nothing to go on with")
     facts = rooted(evolve(lift.facts, worktree=str(folder)), str(repo.root))
     now = clock()
-    if intel.cwd != str(folder):
-        told = f", not {intel.cwd}" if intel.cwd else ""
-        notes.append(f"its folder is {folder}{told}")
+    cwd = Path(intel.cwd) if intel.cwd else folder
+    if cwd != folder:
+        notes.append(f"its folder is {folder}, not {cwd}")
     work = await history.diff_uncommitted(repo.root)
     here = Circumstances(
         contract_id=_contract_id(intel, repo.head_commit, len(facts.commands)),
@@ -171,7 +171,7 @@ async def adopt(
     paths = ("", "")
     if not order.dry_run:
         paths = await trio.to_thread.run_sync(_write, repo.root, intel.native_id, contract, markdown, key)
-    adopted, why_brief = _adopted(agent, order, still_runs, intel.cwd or str(folder))
+    adopted, why_brief = _adopted(agent, order, still_runs, str(cwd))
     if why_brief:
         notes.append(why_brief)
     return Adoption(
@@ -232,7 +232,7 @@ async def _folder(intel: SessionIntel, named: str) -> Path:
             raise NoRepositoryError(
                 f"there is no folder {named}", hint="--folder names where the work lies now"
             )
-        return Path(named)
+        return Path(await trio.Path(named).resolve())
     path = Path(intel.cwd) if intel.cwd else None
     if path is None or "\0" in intel.cwd or not path.is_absolute():
         raise NoRepositoryError(

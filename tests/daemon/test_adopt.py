@@ -139,7 +139,7 @@ async def test_work_whose_folder_was_moved_goes_on_there(home: Live, shop: Path)
     await home.start()
 
     ran = await home.cli(
-        *("--json", "detect", "--adopt", "latest", "--folder", moved.name),
+        *("--json", "detect", "--adopt", "latest", "--folder", f"../{moved.parent.name}/{moved.name}"),
         *("--target", "scripted/one", "--start", "--detach"),
         cwd=moved.parent,
     )
