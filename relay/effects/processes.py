@@ -105,6 +105,7 @@ def _environ_in_proc(pid: int, fields: list[bytes]) -> bytes:
         really_empty = len(fields) > _ENV_END and fields[_ENV_START] == fields[_ENV_END] != b"0"
         if environ or has_no_memory or really_empty:
             return environ
+        # In place: also asked where nothing can be awaited, and over before another task had its turn.
         time.sleep(_EXEC_SECONDS)
         fields = _stat_in_proc(pid)
     return b""

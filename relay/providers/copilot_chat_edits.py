@@ -106,7 +106,7 @@ def _worked(path: str, output: str) -> bool | None:
         return False if failed else None
     if failed is None:
         return True
-    listed = output[start + len(_LISTED) : failed.start()].splitlines() if start >= 0 else []
+    listed = output[start + len(_LISTED) : failed.start()].split("\n") if start >= 0 else []
     return path in {local(name.strip()) for name in (*listed, *_EDITED.findall(output))}
 
 

@@ -30,6 +30,7 @@ class AiderWriter(Writer):
     def said(self, text: str) -> None:
         """See `Writer`."""
         self._asked = True
+        # As aider itself does, at every line break that Python knows.
         self._put("\n#### " + "  \n#### ".join(text.splitlines()) + "  \n")
 
     def told(self, text: str) -> None:
