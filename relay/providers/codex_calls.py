@@ -32,6 +32,7 @@ from relay.providers.codex_answers import (
 )
 from relay.providers.codex_patch import joined, patched_files
 from relay.providers.js_literals import tool_calls
+from relay.providers.transcript import record_in
 
 SHELLS = ("exec_command", "shell", "shell_command", "local_shell", "container.exec", "unified_exec")
 _WAITING = 200
@@ -67,13 +68,39 @@ class CodexCalls:
         self.folder = ""
         self.has_items = False
         self._asked: dict[str, _Asked] = {}
+        self._postponed: dict[str, bytes] = {}
         self._told: dict[int, str] = {}
         self._terminals: dict[str, str] = {}
         self._agents: dict[str, set[int]] = {}
 
     def waits_for(self, call_id: str) -> bool:
         """The output of this call tells something that nothing else did."""
-        return call_id in self._asked
+        return call_id in self._asked or call_id in self._postponed
+
+    def moved(self, folder: str) -> None:
+        """The agent works there from now on; "" when nothing is said of it."""
+        if folder and folder != self.folder:
+            # Where a patch applies is where the agent was when it wrote it.
+            for call_id in tuple(self._postponed):
+                self._settle(call_id)
+            self.folder = folder
+
+    def postpone(self, call_id: str, line: bytes) -> None:
+        """A `custom_tool_call` that is parsed only if its output turns out to tell how it ended."""
+        if hash(call_id) not in self._told:
+            self._postponed[call_id] = line
+            if len(self._postponed) > _WAITING:
+                del self._postponed[next(iter(self._postponed))]
+
+    def changed(self, call_id: str, path: str) -> None:
+        """A `FileChange` of one file that was made; for a list."""
+        self.has_items = True
+        if self._is_new(call_id, "item"):
+            self._asked.pop(call_id, None)
+            self._postponed.pop(call_id, None)
+            paths = (joined(self.folder, local_path(path)),)
+            self._part_told(paths=paths)
+            self._patched(call_id, paths, True, "", False, None)
 
     def asked(self, payload: Mapping[str, Any], at: datetime | None) -> None:
         """The model made a call: a `function_call`, `custom_tool_call` or `local_shell_call`."""
@@ -99,6 +126,7 @@ class CodexCalls:
     def answered(self, payload: Mapping[str, Any], at: datetime | None) -> None:
         """The output of a call."""
         call_id = shapes.text(payload, "call_id")
+        self._settle(call_id)
         asked = self._asked.pop(call_id, None)
         if asked is None:
             return
@@ -174,6 +202,12 @@ class CodexCalls:
         )
         if steps:
             self.lift.take(PlanUpdated(items=steps), at)
+
+    def _settle(self, call_id: str) -> None:
+        """Parse a call that was postponed."""
+        if line := self._postponed.pop(call_id, b""):
+            record = record_in(self.lift, line)
+            self.asked(shapes.mapping(record, "payload"), shapes.iso(record, "timestamp"))
 
     def _one(
         self, call_id: str, name: str, given: Mapping[str, Any], written: str, at: datetime | None
@@ -273,6 +307,7 @@ class CodexCalls:
         self.has_items |= how == "item"
         if not self._is_new(call_id, how):
             return
+        self._settle(call_id)
         asked = self._asked.pop(call_id, None)
         paths = self._changes(told) or (asked.paths if asked else ())
         self._part_told(paths=paths)

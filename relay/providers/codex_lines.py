@@ -1,9 +1,8 @@
 """Which lines of a rollout matter, told by their first bytes: most are never parsed.
 
 Codex writes its records' keys in one order, so a line's kind stands in its first bytes. A line that begins
-in another way, or that holds a second record behind a torn one, is parsed. For a list, so is not what an
-agent says, what is spent and that a turn ended, where the whole line has the one form that Codex writes:
-`relay.providers.codex_skim` takes these. Used by `relay.providers.codex_rollout`.
+in another way, or that holds a second record behind a torn one, is parsed. For a list
+`relay.providers.codex_skim` takes more of them. Used by `relay.providers.codex_rollout`.
 """
 
 from __future__ import annotations
@@ -21,9 +20,6 @@ class Matter(Enum):
     PARSE = 0
     PASS = 1
     UNKNOWN = 2
-    SAID = 3
-    SPENT = 4
-    ENDED = 5
 
 
 BARE = ("message", "function_call", "function_call_output", "local_shell_call", "local_shell_call_output")
@@ -51,14 +47,13 @@ _INNER = b'","payload":{"type":"'
 _ITEM = re.compile(rb'(?:,"(?:thread_id|turn_id)":"[^"\\]*")*,"item":\{"type":"(\w+)"')
 _CALL_ID = re.compile(rb'"call_id":"([^"\\]+)"')
 BEGINNING = b'{"timestamp":"'
-_SAID_END = re.compile(rb'[^\\]"\}\]\}(?:,"(?:started|completed)_at_ms":\d+)*\}\}$')
 _ENDED_END = re.compile(
     rb'(?:[^\\]"|null)(?:,"(?:started_at|completed_at|duration_ms|time_to_first_token_ms)":(?:\d+|null))*\}\}$'
 )
 _TAIL = 240
 _ALWAYS = (b"session_meta", b"turn_context", b"compacted")
 _CALLS = (b"function_call", b"custom_tool_call", b"local_shell_call")
-_TELLING = {
+TELLING = {
     b"UserMessage",
     b"AgentMessage",
     b"Plan",
@@ -67,7 +62,7 @@ _TELLING = {
     b"CollabAgentToolCall",
     b"SubAgentActivity",
 }
-_DONE = {b"CommandExecution", b"McpToolCall", b"ImageView"}
+DONE = {b"CommandExecution", b"McpToolCall", b"ImageView"}
 _EVENTS = {
     b"user_message",
     b"agent_message",
@@ -84,16 +79,6 @@ _EVENTS = {
     b"error",
 }
 _ENDS = {b"exec_command_end", b"mcp_tool_call_end"}
-
-
-LISTED = {
-    b'event_msg","payload":{"type":"token_count"': Matter.SPENT,
-    b'response_item","payload":{"type":"message"': Matter.PASS,
-    b'response_item","payload":{"type":"reasoning"': Matter.PASS,
-    b'token_usage_record","payload":{': Matter.PASS,
-    b'world_state","payload":{': Matter.PASS,
-}
-"""What becomes of lines for a list, as `matter_of` says it, where their kind alone decides."""
 
 
 def matter_of(line: bytes, head: re.Match[bytes], calls: CodexCalls, *, thorough: bool) -> Matter:
@@ -120,11 +105,6 @@ def matter_of(line: bytes, head: re.Match[bytes], calls: CodexCalls, *, thorough
 def _event_matter(line: bytes, end: int, inner: bytes, calls: CodexCalls, thorough: bool) -> Matter:
     if inner == b"item_completed":
         return _item_matter(line, end, calls, thorough)
-    if not thorough:
-        if inner == b"token_count":
-            return Matter.SPENT
-        if inner == b"task_complete" and _is_whole_end(line):
-            return Matter.PARSE if b'"error":' in line else Matter.ENDED
     return Matter.PARSE if inner in _EVENTS or (thorough and inner in _ENDS) else Matter.PASS
 
 
@@ -132,17 +112,18 @@ def _item_matter(line: bytes, end: int, calls: CodexCalls, thorough: bool) -> Ma
     item = _ITEM.match(line, end)
     if item is None:
         return Matter.PARSE
-    if not thorough and item[1] == b"AgentMessage":
-        start = line.rfind(b'"}]}', -_TAIL)
-        if start > 0 and _SAID_END.match(line, start - 1):
-            return Matter.SAID
-    if item[1] in _TELLING:
+    if item[1] in TELLING:
         return Matter.PARSE
-    calls.has_items |= item[1] in _DONE
-    return Matter.PARSE if thorough and item[1] in _DONE else Matter.PASS
+    calls.has_items |= item[1] in DONE
+    return Matter.PARSE if thorough and item[1] in DONE else Matter.PASS
 
 
-def _is_whole_end(line: bytes) -> bool:
+def telling_call(line: bytes) -> bool:
+    """What the model asks for tells more than that a command ran."""
+    return b"update_plan" in line or b"*** Begin Patch" in line or b"spawn_agent" in line
+
+
+def is_whole_end(line: bytes) -> bool:
     """A `task_complete` that is not cut short, as far as its end tells."""
     times = line.find(b',"started_at":', max(0, len(line) - _TAIL))
     start = times if times > 0 else len(line) - 2
@@ -151,8 +132,7 @@ def _is_whole_end(line: bytes) -> bool:
 
 def _response_matter(line: bytes, end: int, inner: bytes, calls: CodexCalls, thorough: bool) -> Matter:
     if inner in _CALLS:
-        telling = b"update_plan" in line or b"*** Begin Patch" in line or b"spawn_agent" in line
-        return Matter.PARSE if thorough or telling else Matter.PASS
+        return Matter.PARSE if thorough or telling_call(line) else Matter.PASS
     if not inner.endswith(b"_output"):
         return Matter.PASS
     call = _CALL_ID.search(line, end)

@@ -27,9 +27,9 @@ from relay.core.prompts import typed
 from relay.providers import shapes
 from relay.providers.codex_calls import CodexCalls
 from relay.providers.codex_facts import error_code, last_reset, less, status_in, usage_of, windows_of
-from relay.providers.codex_lines import BARE, BEGINNING, HEAD, KNOWN, LISTED, Matter, matter_of, stamp_in
+from relay.providers.codex_lines import BARE, BEGINNING, HEAD, KNOWN, Matter, matter_of, stamp_in
 from relay.providers.codex_places import PLACES
-from relay.providers.codex_skim import CodexSkim
+from relay.providers.codex_skim import CodexSkim, Take
 from relay.providers.skimming import is_single, is_tidy
 from relay.providers.transcript import LineTranscript
 from relay.providers.wordings import wording_of
@@ -51,10 +51,10 @@ class CodexRollout(LineTranscript):
     def begin(self) -> None:
         """See `LineTranscript`."""
         self.calls = CodexCalls(self.lift)
-        self._skim = CodexSkim()
         self._first = self._latest = b""
         self._lines: set[int] = set()
         self._last_words: dict[str, tuple[str, str] | None] = {}
+        self._skim = CodexSkim(self.lift, self.calls, self._is_new, self._last_words)
         self._limits: Mapping[str, Any] = {}
         self._summaries = self._compactions = 0
         self._total = self._before = self._past = TokenUsage()
@@ -69,30 +69,43 @@ class CodexRollout(LineTranscript):
         """See `LineTranscript`."""
         lines = data.split(b"\n")
         tidy = is_tidy(data, lines, BEGINNING)
-        thorough, calls, match = self.lift.thorough, self.calls, HEAD.match
-        decided: Mapping[bytes, Matter] = {} if thorough else LISTED
+        match, takes = HEAD.match, self._takes
         for line in lines:
             head = match(line)
             if head is None or line[-1:] != b"}" or not (tidy or is_single(line, BEGINNING)):
                 self.take_line(line)
+                takes = self._takes
                 continue
-            matter = decided.get(head[2]) or matter_of(line, head, calls, thorough=thorough)
-            if matter is Matter.PARSE or (
-                matter is not Matter.PASS and not self._is_skimmed(line, matter, head.end())
-            ):
+            stamp, kind = head.groups()
+            take = takes.get(kind)
+            if take(line, head.end()) if take is not None else self._is_passed(line, head):
+                if stamp > self._latest:
+                    self._note_time(stamp)
+            else:
                 self._parse(line)
-            elif head[1] > self._latest or not self._first:
-                self._note_time(head[1])
+                takes = self._takes
 
     def take(self, line: bytes) -> None:
         """See `LineTranscript`."""
         head = HEAD.match(line)
-        if head is not None and is_single(line, BEGINNING):
-            matter = matter_of(line, head, self.calls, thorough=self.lift.thorough)
-            if self._is_skimmed(line, matter, head.end()):
+        if head is not None and line[-1:] == b"}" and is_single(line, BEGINNING):
+            take = self._takes.get(head[2])
+            if take(line, head.end()) if take is not None else self._is_passed(line, head):
                 self._note_time(head[1])
                 return
         self._parse(line)
+
+    @property
+    def _takes(self) -> Mapping[bytes, Take]:
+        """How lines are taken without parsing them: none where some may belong to another thread."""
+        has_origin = self._forks or self.lift.forked_from or self._is_subagent
+        return {} if self.lift.thorough or has_origin else self._skim.takes
+
+    def _is_passed(self, line: bytes, head: re.Match[bytes]) -> bool:
+        matter = matter_of(line, head, self.calls, thorough=self.lift.thorough)
+        if matter is Matter.UNKNOWN:
+            self.lift.skip("unknown")
+        return matter is not Matter.PARSE
 
     def _parse(self, line: bytes) -> None:
         record = self.parsed(line)
@@ -120,41 +133,6 @@ class CodexRollout(LineTranscript):
             self.lift.at(stamp_in(stamp))
         self.lift.named(title=self.found.hint.get("title", ""))
 
-    def _is_skimmed(self, line: bytes, matter: Matter, start: int) -> bool:
-        """Take a line without parsing it; False when it has to be parsed after all."""
-        match matter:
-            case Matter.PARSE:
-                return False
-            case Matter.UNKNOWN:
-                self.lift.skip("unknown")
-            case Matter.SAID | Matter.SPENT | Matter.ENDED if self._has_origin:
-                return False
-            case Matter.SAID:
-                return self._skim_message(line)
-            case Matter.SPENT:
-                return self._skim.spent(line, start, self._total.total)
-            case Matter.ENDED:
-                self.lift.turn_open = False
-            case _:
-                pass
-        return True
-
-    @property
-    def _has_origin(self) -> bool:
-        """Some of the lines may belong to another thread."""
-        return bool(self._forks or self.lift.forked_from or self._is_subagent)
-
-    def _skim_message(self, line: bytes) -> bool:
-        before = self._last_words.get("agent")
-        name = self._skim.message_id(line)
-        if not name or (before is not None and before[0] != "item"):
-            return False
-        if self._is_new(hash(("AgentMessage", name.decode()))):
-            self._skim.said(line)
-            self._last_words["agent"] = ("item", "")
-            self.lift.message_count += 1
-        return True
-
     def _settle_words(self) -> None:
         """Parse the last message that was only skimmed, before something is compared with it."""
         if line := self._skim.last_message():
@@ -164,7 +142,7 @@ class CodexRollout(LineTranscript):
 
     def _settle_spent(self) -> None:
         """Parse the last count that was only skimmed, before something depends on it."""
-        if line := self._skim.last_spent():
+        if line := self._skim.last_count():
             record = self.parsed(line)
             self._counted(shapes.mapping(record, "payload"), shapes.iso(record, "timestamp"), False)
 
@@ -177,7 +155,7 @@ class CodexRollout(LineTranscript):
             case "response_item" | "bare":
                 self._response(payload, at, line, bare=kind == "bare")
             case "turn_context":
-                self.calls.folder = shapes.text(payload, "cwd") or self.calls.folder
+                self.calls.moved(shapes.text(payload, "cwd"))
                 self.lift.named(model=shapes.text(payload, "model"), cwd=shapes.text(payload, "cwd"))
             case "compacted":
                 if self._is_new(line):
@@ -223,7 +201,7 @@ class CodexRollout(LineTranscript):
         parent = _parent(payload)
         self._is_subagent = bool(parent)
         cwd = shapes.text(payload, "cwd")
-        self.calls.folder = cwd or self.calls.folder
+        self.calls.moved(cwd)
         self.lift.named(
             cwd=cwd,
             branch=shapes.text(shapes.mapping(payload, "git"), "branch"),
@@ -376,10 +354,12 @@ class CodexRollout(LineTranscript):
         """Totals count from the thread's beginning, a fork's from that of the thread it came from."""
         if inherited:
             self._total = self._before = total
+            self._skim.total = total.total
             return
         if total.total < self._total.total:
             self._past, self._before = _added(self._past, less(self._total, self._before)), TokenUsage()
         self._total = total
+        self._skim.total = total.total
         self.lift.totals(_added(self._past, less(total, self._before)))
 
     def _failed(self, error: Mapping[str, Any], at: datetime | None) -> None:
