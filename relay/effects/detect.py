@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,7 @@ from relay.providers.stores import store_named, store_names
 
 if TYPE_CHECKING:
     from relay.core.lift import Lift
+    from relay.effects.detect_worker import Workers
 
 WORKERS_FROM = 64 * 1024 * 1024
 OPEN_FOR = timedelta(minutes=30)
@@ -180,8 +182,7 @@ class Detector:
         sessions: list[SessionIntel] = []
         keys: dict[str, float] = {}
         read = size = 0
-        listed_sessions = list(self._list(machine, since, problems))
-        self._read_ahead(listed_sessions, problems)
+        listed_sessions = self._read_ahead(self._list(machine, since, problems), problems)
         for each in listed_sessions:
             keys[each.key] = each.found.touched
             intel = self._cache.get(each.key, each.found.stamp)
@@ -221,24 +222,32 @@ class Detector:
                 except Exception as error:  # noqa: BLE001  (one store must not hide the others; it is said)
                     problems.append(_problem(store, home, error))
 
-    def _read_ahead(self, sessions: list[Listed], problems: list[str]) -> None:
-        """Much that is to be read is read by workers, side by side and not in this process."""
-        unread = [
-            each
-            for each in sessions
-            if each.key not in self._open and self._cache.get(each.key, each.found.stamp) is None
-        ]
-        if sum(each.found.size for each in unread) < self.workers_from:
-            return
-        # Imported when there is much to read: most scans find all of it in the cache.
-        from relay.effects.detect_worker import read_in_workers
+    def _read_ahead(self, sessions: Iterable[Listed], problems: list[str]) -> list[Listed]:
+        """All of the sessions. Much that is to be read is read by workers, side by side."""
+        known: list[Listed] = []
+        unread: list[Listed] = []
+        size = 0
+        with ExitStack() as stack:
+            workers: Workers | None = None
+            for each in sessions:
+                known.append(each)
+                if each.key in self._open or self._cache.get(each.key, each.found.stamp) is not None:
+                    continue
+                unread.append(each)
+                size += each.found.size
+                if workers is None and size >= self.workers_from:
+                    # Imported when there is much to read: most scans find all of it in the cache.
+                    from relay.effects.detect_worker import Workers
 
-        for number, (intel, problem) in read_in_workers([each.found for each in unread]).items():
+                    workers = stack.enter_context(Workers())
+            readings = workers.read([each.found for each in unread]) if workers else {}
+        for number, (intel, problem) in readings.items():
             each = unread[number]
             if intel is None:
                 problems.append(_problem(each.store, each.found.paths[0], RelayError(problem)))
                 continue
             self._remember(each, intel)
+        return known
 
     def _remember(self, each: Listed, intel: SessionIntel) -> SessionIntel:
         if intel.last_activity is None and each.found.touched:

@@ -1,0 +1,103 @@
+"""Workers that read much for a list: what they tell, what is left to read when they die, and no process."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import psutil
+import pytest
+
+from relay.core.intel import Depth
+from relay.effects.detect import Detector
+from relay.providers.store_protocol import Found, Live, Machine, RunningProcess, StoreFiles, Transcript
+from relay.providers.stores import store_named
+from tests.fakes.stores import place
+
+EVER = datetime.fromtimestamp(0, UTC)
+
+
+def own_children() -> set[int]:
+    return {child.pid for child in psutil.Process().children(recursive=True)}
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    home = ""
+    for name in ("claude/continue", "codex/appserver_work", "gemini/todo"):
+        home = str(place(name, tmp_path)[0])
+    return Machine(env={}, home=home)
+
+
+def test_workers_tell_what_is_read_without_them(machine: Machine) -> None:
+    before = own_children()
+    alone = Detector(lambda: machine).scan(EVER)
+    together = Detector(lambda: machine, workers_from=1).scan(EVER)
+
+    assert {agent.intel.store for agent in alone.agents} >= {"claude", "codex"}
+    assert (together.agents, together.read, together.bytes_read) == (
+        alone.agents,
+        alone.read,
+        alone.bytes_read,
+    )
+    assert not together.problems
+    assert own_children() == before
+
+
+def test_what_dead_workers_did_not_read_is_read_all_the_same(
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = own_children()
+    alone = Detector(lambda: machine).scan(EVER)
+    dying = tmp_path / "dying"
+    dying.write_text("#!/bin/sh\nkill -9 $$\n")
+    dying.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", os.fspath(dying))
+
+    together = Detector(lambda: machine, workers_from=1).scan(EVER)
+
+    assert together.agents == alone.agents
+    assert not together.problems
+    assert own_children() == before
+
+
+class InterruptedStore:
+    """The user's Ctrl-C while it is listed."""
+
+    name = "interrupted"
+    provider = ""
+    display_name = "Interrupted"
+
+    def __init__(self, home: str) -> None:
+        self.home = home
+
+    def homes(self, machine: Machine) -> tuple[str, ...]:
+        return (self.home,)
+
+    def find(self, files: StoreFiles, home: str, since: float) -> Iterable[Found]:
+        raise KeyboardInterrupt
+
+    def open(self, files: StoreFiles, found: Found, depth: Depth) -> Transcript:
+        raise NotImplementedError
+
+    def live(self, files: StoreFiles, home: str) -> Iterable[Live]:
+        return ()
+
+    def runs(self, process: RunningProcess) -> bool:
+        return False
+
+    def resume_argv(self, native_id: str) -> tuple[str, ...]:
+        return ()
+
+
+def test_workers_that_are_not_asked_end(machine: Machine) -> None:
+    before = own_children()
+    stores = [store_named("claude"), InterruptedStore(machine.home)]
+
+    with pytest.raises(KeyboardInterrupt):
+        Detector(lambda: machine, stores=stores, workers_from=1).scan(EVER)
+
+    assert own_children() == before
