@@ -31,7 +31,7 @@ _STEP = re.compile(
     rb'|\{"reason":"[\w-]*",(?:"snapshot":"\w*",)?"type":"step-finish",.*\}$'
 )
 """Where an answer of the model begins and ends; the message itself tells what it cost."""
-_TOKENS = ("total", "input", "output", "reasoning")
+_INTEGER = {int}
 _MOST = 1 << 47
 ENDS = ("stop", "length", "content-filter")
 """Why a message ended, where nothing follows."""
@@ -53,25 +53,52 @@ class OpenCodeSkim:
 
     def take(self, data: bytes, parts: Sequence[bytes]) -> bool:
         """Take an agent's message with these parts; False when the rules have to."""
-        texts = [part for part in parts if part != QUIET_PART and not _STEP.match(part)]
-        if not all(_TEXT.match(part) and part.endswith(b"}") for part in texts):
-            return False
+        texts, text = 0, b""
+        for part in parts:
+            if part == QUIET_PART:
+                continue
+            if _TEXT.match(part) and part.endswith(b"}"):
+                texts, text = texts + 1, part
+            elif not _STEP.match(part):
+                return False
         told = _loaded(data)
         if told.get("role") != "assistant" or "error" in told or told.get("summary") is True:
             return False
-        when, spent = _ints(told.get("time"), "completed", "created"), _ints(told.get("tokens"), *_TOKENS)
-        kept = _ints(spent and told["tokens"].get("cache"), "read", "write")
+        times, tokens = told.get("time"), told.get("tokens")
+        kept = tokens.get("cache") if type(tokens) is dict else None
         finish, cost, model = told.get("finish"), told.get("cost"), told.get("modelID")
-        if not when or not spent or not kept or type(finish) is not str or type(model) is not str:
+        if type(times) is not dict or type(tokens) is not dict or type(kept) is not dict:
             return False
-        if not isinstance(cost, (int, float)) or not finish:
+        if (
+            not finish
+            or type(finish) is not str
+            or type(model) is not str
+            or not isinstance(cost, (int, float))
+        ):
             return False
-        self._at(when[0] or when[1])
-        self._spend(spent, kept, cost)
+        at = times.get("completed") or times.get("created", 0)
+        spent = (
+            tokens.get("total", 0),
+            tokens.get("input", 0),
+            tokens.get("output", 0),
+            tokens.get("reasoning", 0),
+            kept.get("read", 0),
+            kept.get("write", 0),
+            at,
+        )
+        # Negative, none or far too large.
+        if set(map(type, spent)) != _INTEGER or min(spent) < 0 or max(spent) >= _MOST:
+            return False
+        if at > self._last:
+            self._last = at
+            self._first = self._first or at
+        elif at < self._first:
+            self._first = at
+        self._spend(*spent[:-1], cost)
         lift = self._lift
         lift.model = model or lift.model
-        lift.message_count += len(texts)
-        self._text = texts[-1] if texts else self._text
+        lift.message_count += texts
+        self._text = text or self._text
         lift.turn_open = finish not in ENDS
         return True
 
@@ -84,13 +111,9 @@ class OpenCodeSkim:
             if milliseconds:
                 self._lift.at(datetime.fromtimestamp(milliseconds / 1000, UTC))
 
-    def _at(self, milliseconds: int) -> None:
-        self._first = min(self._first or milliseconds, milliseconds)
-        self._last = max(self._last, milliseconds)
-
-    def _spend(self, spent: Sequence[int], kept: Sequence[int], cost: float) -> None:
-        total, fresh, output, reasoning = spent
-        read, written = kept
+    def _spend(
+        self, total: int, fresh: int, output: int, reasoning: int, read: int, written: int, cost: float
+    ) -> None:
         lift = self._lift
         self._spent.add(fresh + written, read, output + reasoning)
         if cost:
@@ -104,14 +127,3 @@ def _loaded(data: bytes) -> dict[str, Any]:
     except orjson.JSONDecodeError:
         return {}
     return value if type(value) is dict else {}
-
-
-def _ints(told: object, *names: str) -> tuple[int, ...]:
-    """Numbers of an object, 0 for one that is absent; () where one is negative, none or far too large."""
-    if type(told) is not dict:
-        return ()
-    values = tuple([told.get(name, 0) for name in names])
-    for value in values:
-        if type(value) is not int or not 0 <= value < _MOST:
-            return ()
-    return values
