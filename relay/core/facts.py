@@ -34,7 +34,7 @@ from relay.core.events import (
     TurnStarted,
     UsageReported,
 )
-from relay.core.paths import inside, normal
+from relay.core.paths import inside, is_absolute, normal
 from relay.core.quoting import clean, one_line, shorten, valid
 from relay.core.remarks import announced_next, constraints_in, decisions_in, rules_in
 
@@ -94,7 +94,7 @@ class SessionFacts:
 
     Args:
         goal: the task as the user typed it.
-        worktree: where the agents work; paths are kept relative to it.
+        worktree: where the agents work; paths are kept relative to it, and as they are told while it is "".
         replies: what the user said since, oldest first.
         plan: the agent's plan as it last stood, whichever agent.
         finished: items that were completed in a plan before this one.
@@ -293,6 +293,8 @@ class SessionFacts:
     def note_read(self, path: str) -> None:
         """A file was read; `path` is absolute, or relative to the worktree."""
         within = inside(path, self.worktree)
+        if within is None and not self.worktree and is_absolute(normal(path)):
+            within = normal(path)
         if within:
             self._keep("read", self.read, within, MOST_FILES)
 

@@ -54,7 +54,8 @@ class SessionIntel:
         tasks_done, tasks_remaining: over all plans; the one in progress first.
         decisions, constraints: as agents stated them.
         rules: binding sentences of the user.
-        files_read, files_changed: relative to `cwd`; files elsewhere stand in `files_outside`.
+        files_read, files_changed: relative to `cwd`; files elsewhere stand in `files_outside`. Without a
+            `cwd` what was read stands as it was named, and what was changed is elsewhere if it is absolute.
         commands: each once, with its last exit code.
         failed_attempts: what did not work, and why.
         cut_off: what was under way at the end, or when the last turn was stopped.

@@ -33,9 +33,9 @@ from relay.core.events import (
 from relay.core.facts import TEXT, SessionFacts
 from relay.core.handover import attempts
 from relay.core.intel import Depth, SessionIntel, SpokenTurn
-from relay.core.paths import normal
 from relay.core.quoting import clean, one_line, shorten
 from relay.core.redact import DEFAULT
+from relay.core.rooting import settled
 
 TURNS = 12
 """Most turns that are kept; the last ones."""
@@ -112,7 +112,8 @@ class Lift:
         if cwd and cwd != self.cwd:
             # Paths stay relative to where it began: that is the folder which is adopted.
             self.cwd = self.cwd or cwd
-            self.facts.worktree = self.facts.worktree or normal(cwd)
+            if not self.facts.worktree:
+                self.facts = settled(self.facts, cwd)
         self.branch = branch or self.branch
         self.model = model or self.model
         self.version = version or self.version

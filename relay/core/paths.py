@@ -21,6 +21,11 @@ def normal(path: str) -> str:
     return posixpath.normpath(path)
 
 
+def is_absolute(path: str) -> bool:
+    """The path begins at the top of a file system, or with a drive or a share of Windows."""
+    return path.startswith("/") or _DRIVE.match(path) is not None
+
+
 def inside(path: str, root: str) -> str | None:
     """`path` from the folder `root`, or None when it lies elsewhere or is `root` itself.
 
@@ -29,7 +34,7 @@ def inside(path: str, root: str) -> str | None:
         root: as `normal` writes it; "" when there is none: then only relative paths lie inside.
     """
     full = normal(path)
-    if not full.startswith("/") and not _DRIVE.match(full):
+    if not is_absolute(full):
         return None if full in ("", ".", "..") or full.startswith(("../", "~")) else full
     for base in (root, *_aliases(root)):
         if base and full.startswith(base.rstrip("/") + "/"):

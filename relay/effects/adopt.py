@@ -7,16 +7,18 @@ session on the work is begun by whoever called.
 from __future__ import annotations
 
 import hashlib
+import os
 import signal
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import trio
 from attrs import evolve, frozen
 
-from relay.core.adoption import PRESETS, rooted
+from relay.core.adoption import PRESETS
 from relay.core.brief import render
 from relay.core.chain import Target
 from relay.core.contract import ChangedPath, Circumstances, Contract, build, sign
@@ -26,6 +28,7 @@ from relay.core.fidelity import score
 from relay.core.intel import SessionIntel
 from relay.core.quoting import one_line
 from relay.core.record import Adopted, AdoptMode
+from relay.core.rooting import rooted, worked_in
 from relay.effects import history, processes, repository
 from relay.effects.discovery import DEFAULT_HOURS, Discovery
 from relay.errors import ConflictError, NoRepositoryError, TimedOutError
@@ -146,9 +149,13 @@ async def adopt(
     repo = await repository.inspect(folder)
     if not lift.facts.goal:
         raise ConflictError(f"{agent.id} has no prompt of a user: there is nothing to go on with")
-    facts = rooted(evolve(lift.facts, worktree=str(folder)), str(repo.root))
+    if not intel.cwd:
+        is_there = partial(_is_there, folder)
+        lift.named(cwd=await trio.to_thread.run_sync(worked_in, lift.facts, str(folder), is_there))
+        intel = lift.intel()
+    cwd = Path(intel.cwd)
+    facts = rooted(evolve(lift.facts, worktree=str(folder)), str(repo.root), str(cwd))
     now = clock()
-    cwd = Path(intel.cwd) if intel.cwd else folder
     if cwd != folder:
         notes.append(f"its folder is {folder}, not {cwd}")
     work = await history.diff_uncommitted(repo.root)
@@ -219,6 +226,10 @@ def _adopted(agent: DetectedAgent, order: AdoptOrder, still_runs: bool, cwd: str
         brief_chars=PRESETS[order.preset],
     )
     return adopted, why
+
+
+def _is_there(folder: Path, path: str) -> bool:
+    return os.path.lexists(folder / path)
 
 
 async def _folder(intel: SessionIntel, named: str) -> Path:

@@ -152,3 +152,44 @@ async def test_work_whose_folder_was_moved_goes_on_there(home: Live, shop: Path)
     assert {"README.md", "half.py", "finished.txt"} <= set(branch)
     assert not await trio.Path(shop).exists()
     await home.stop()
+
+
+def without_folder(transcript: Path, cwd: Path, told: Path) -> None:
+    """A Gemini CLI transcript that names its files below `told`, and no folder.
+
+    Args:
+        cwd: what it names now.
+    """
+    text = transcript.read_text().replace(f"**Workspace Directories:**\\n  - {cwd}", "")
+    transcript.write_text(text.replace(str(cwd), str(told)))
+
+
+@pytest.mark.parametrize("lies", ["in its store", "alone"])
+@pytest.mark.parametrize("told", ["here", "on another machine"])
+async def test_the_files_of_a_transcript_that_tells_no_folder_are_those_of_the_named_one(
+    home: Live, tmp_path: Path, lies: str, told: str
+) -> None:
+    _, cwd = place("gemini/tool_edit", tmp_path)
+    gemini = tmp_path / "home" / ".gemini"
+    (cwd / "README.md").write_text("# demo edited\n")
+    home.git(cwd, "init", "-q", "-b", "main")
+    home.git(cwd, "add", "-A")
+    home.git(cwd, "commit", "-q", "-m", "Begin")
+    [transcript] = gemini.rglob("session-*.jsonl")
+    before = cwd if told == "here" else Path("/home/colleague/demo")
+    without_folder(transcript, cwd, before)
+    for telling in (gemini / "projects.json", transcript.parent.parent / ".project_root"):
+        telling.unlink()
+    if lies == "alone":
+        transcript = transcript.rename(tmp_path / transcript.name)
+    await home.start()
+
+    assert "--folder" in error_of(await home.cli("detect", "--adopt", str(transcript)))
+    answer = await adopted(home, str(transcript), "--folder", str(cwd))
+
+    brief = answer["markdown"]
+    assert "- Wrote README.md" in brief
+    assert str(before) not in brief
+    moved = f"its folder is {cwd}, not {before}"
+    assert (moved in answer["notes"]) == (before != cwd)
+    await home.stop()

@@ -72,6 +72,28 @@ def test_a_conversation_that_is_not_readable_is_there_at_its_time(tmp_path: Path
     assert intel.last_activity is not None
 
 
+def test_files_that_were_named_before_the_folder_was_told_lie_in_it(tmp_path: Path) -> None:
+    def called(name: str, **args: str) -> dict[str, Any]:
+        return {
+            "type": "PLANNER_RESPONSE",
+            "step_index": len(name),
+            "tool_calls": [{"name": name, "args": args}],
+        }
+
+    home = log(
+        tmp_path,
+        {"type": "USER_INPUT", "content": "<USER_REQUEST>Add refunds</USER_REQUEST>"},
+        called("view_file", AbsolutePath="/w/shop/README.md"),
+        called("replace_file_content", TargetFile="/w/shop/src/refund.py"),
+        called("run_command", CommandLine="pytest", Cwd="/w/shop"),
+    )
+
+    for depth in Depth:
+        intel = the_one(STORE, machine(home), depth)
+        assert (intel.cwd, intel.files_changed, intel.files_outside) == ("/w/shop", ("src/refund.py",), ())
+    assert the_one(STORE, machine(home)).files_read == ("README.md",)
+
+
 def test_a_conversation_and_its_brain_are_one(tmp_path: Path) -> None:
     put(tmp_path, **{"conversations__<id>_dot_pb": "x"})
     home = brain(tmp_path, task_dot_md=TASK)
