@@ -109,7 +109,11 @@ def _lift_former(lift: Lift, former: Record, todos: Todos, at: datetime | None) 
         if status != "error" and (final.items or plan.items):
             lift.take(PlanUpdated(items=final.items or plan.items), at)
         return
-    denied = result.get("rejected") is True or status == "rejected"
+    denied = result.get("rejected") is True or "rejected" in (
+        status,
+        shapes.text(former, "userDecision"),
+        shapes.text(shapes.mapping(former, "additionalData"), "userDecision"),
+    )
     code = shapes.number(result, "exitCode")
     act(
         lift,
@@ -117,11 +121,17 @@ def _lift_former(lift: Lift, former: Record, todos: Todos, at: datetime | None) 
         call_id=shapes.text(former, "toolCallId"),
         given=given,
         at=at,
-        ok=None if status in _OPEN else status not in ("error", "cancelled") and not denied and not code,
+        ok=_worked(status, denied=denied, code=code),
         output=shapes.text(result, "output") or shapes.text(result, "error") or told,
         exit_code=int(code) if code is not None and not denied else None,
         denied=denied,
     )
+
+
+def _worked(status: str, *, denied: bool, code: float | None) -> bool | None:
+    if denied or code:
+        return False
+    return None if status in _OPEN else status not in ("error", "cancelled")
 
 
 def lift_end(lift: Lift, status: str, at: datetime | None) -> None:

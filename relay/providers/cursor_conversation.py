@@ -1,6 +1,7 @@
 """One conversation of Cursor's editor, lifted from the rows of its database.
 
-The newest summary of a conversation stands beside its bubbles, which all stay. As read in public sources for
+The newest summary of a conversation stands beside its bubbles, which all stay; a bubble before which one was
+made holds that itself, as JSON in a text or as a text. As read in public sources for
 Cursor 2.x, not seen written. Opened by `relay.providers.cursor_store`.
 """
 
@@ -47,10 +48,15 @@ def _lift_conversation(lift: Lift, told: Record, database: sqlite3.Connection | 
     todos = Todos()
     count = 0
     summary, covered = _summary(told)
+    summaries = {summary.strip(), ""}
     for bubble in _bubbles(lift, told, database):
         if summary and shapes.text(bubble, "bubbleId") not in covered:
             lift.compacted(summary)
             summary = ""
+        own = _own_summary(bubble)
+        if own.strip() not in summaries:
+            summaries.add(own.strip())
+            lift.compacted(own, shapes.iso(bubble, "createdAt"))
         if not lift.cwd:
             uris = shapes.items(bubble, "workspaceUris")
             lift.named(cwd=path_of(uris[0]) if uris else "")
@@ -96,6 +102,13 @@ def _summary(told: Record) -> tuple[str, frozenset[str]]:
         if last and last in (names[number], shapes.text(header, "serverBubbleId")):
             return summary, frozenset(names[: min(number + 1, len(names) - 1)])
     return summary, frozenset()
+
+
+def _own_summary(bubble: Record) -> str:
+    """The summary that a bubble holds; "" for most, and where it is torn."""
+    text = shapes.text(bubble, "conversationSummary")
+    told = object_in(text) if text.lstrip().startswith("{") else shapes.mapping(bubble, "conversationSummary")
+    return shapes.text(told, "summary") or ("" if text.lstrip().startswith("{") else text)
 
 
 def _bubbles(lift: Lift, told: Record, database: sqlite3.Connection | None) -> Iterator[Record]:

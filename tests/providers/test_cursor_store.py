@@ -189,6 +189,14 @@ def test_a_command_that_was_refused_or_is_still_running(tmp_path: Path) -> None:
     assert [(each.what, each.why) for each in intel.failed_attempts] == [
         ("run rm -rf build", "permission was denied")
     ]
+    for decided in ({"userDecision": "rejected"}, {"additionalData": {"userDecision": "rejected"}}):
+        for status in ("completed", "pending"):
+            edit = call(name="edit_file", status=status, rawArgs='{"target_file": "src/a.py"}', **decided)
+            intel = one(tmp_path, composerData__c1=asked(edit, status="completed"))
+            assert intel.files_changed == ()
+            assert [(tried.what, tried.why) for tried in intel.failed_attempts] == [
+                ("edit src/a.py", "permission was denied")
+            ]
     running = call(name="run_terminal_cmd", status="loading", rawArgs='{"command": "make slow"}')
     intel = one(tmp_path, composerData__c1=asked(running, status="aborted"))
     assert (intel.cut_off, intel.turn_open) == (("run make slow",), True)
@@ -244,6 +252,37 @@ def test_a_summary_is_told_where_it_takes_the_place_of_what_was_said(
     rows = {} if inline else {f"bubbleId__c1__{each['bubbleId']}": each for each in bubbles}
     composer = {"composerId": "c1", "createdAt": 1767323045678, "latestConversationSummary": latest}
     intel = one(tmp_path, composerData__c1={**composer, **told_of}, **rows)
+    summarised = "summary" in order
+
+    assert [turn.text.replace(SUMMARY, "summary") for turn in intel.turns] == order
+    assert (intel.compactions, intel.last_message) == (int(summarised), "3")
+    assert intel.decisions == (("keep the ledger as it is.",) if summarised else ())
+    [listed] = lifted(CursorStore(), machine(tmp_path), Depth.LIST)
+    assert told(listed) == told(intel)
+
+
+@pytest.mark.parametrize(
+    ("own", "latest", "order"),
+    [
+        pytest.param(json.dumps({"summary": SUMMARY}), "", ["1", "summary", "2", "3"], id="JSON in a text"),
+        pytest.param(SUMMARY, "", ["1", "summary", "2", "3"], id="a text"),
+        pytest.param({"summary": SUMMARY}, "", ["1", "summary", "2", "3"], id="an object"),
+        pytest.param(json.dumps({"summary": SUMMARY}), SUMMARY, ["1", "2", "summary", "3"], id="told twice"),
+        pytest.param('{"summary": "Decision: keep', "", ["1", "2", "3"], id="torn"),
+        pytest.param({"summary": 7}, "", ["1", "2", "3"], id="of another shape"),
+    ],
+)
+def test_a_summary_that_a_message_holds_is_told_before_the_message(
+    tmp_path: Path, own: object, latest: str, order: list[str]
+) -> None:
+    bubbles: list[dict[str, Any]] = [
+        {"bubbleId": f"b{n}", "type": 1 + (n > 1), "text": str(n)} for n in (1, 2, 3)
+    ]
+    bubbles[1]["conversationSummary"] = own
+    composer: dict[str, Any] = {"composerId": "c1", "createdAt": 1767323045678, "conversation": bubbles}
+    if latest:
+        composer["latestConversationSummary"] = {"summary": latest, "lastBubbleId": "b3"}
+    intel = one(tmp_path, composerData__c1=composer)
     summarised = "summary" in order
 
     assert [turn.text.replace(SUMMARY, "summary") for turn in intel.turns] == order
@@ -309,7 +348,7 @@ KEYS = (
         "name",
         "status",
     ),
-    *("conversationState", "subComposerIds", "latestConversationSummary"),
+    *("conversationState", "subComposerIds", "latestConversationSummary", "conversationSummary"),
 )
 
 
