@@ -320,18 +320,24 @@ def _write_new(path: Path, data: bytes, mode: int, ops: FileOps) -> None:
 
 
 def _keep(path: Path, keep: Path, ops: FileOps) -> None:
-    with suppress(FileNotFoundError):
-        ops.unlink(keep)
+    # First by a name of its own: at no instant is there neither the former nor the new one.
+    temp = keep.with_name(f".{keep.name}.{secrets.token_hex(6)}.tmp")
     try:
-        ops.link(path, keep)
+        ops.link(path, temp)
     except FileNotFoundError:
-        pass
+        return
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
         old = read(path, ops=ops)
-        if old is not None:
-            _write_new(keep, old, 0o600, ops)
+        if old is None:
+            return
+        _write_new(temp, old, 0o600, ops)
+    try:
+        ops.rename(temp, keep)
+    finally:
+        # It is still there where both were names of one file already.
+        _remove(temp, ops)
 
 
 def _remove(path: Path, ops: FileOps) -> None:

@@ -121,3 +121,36 @@ def test_a_failure_at_any_step_leaves_the_old_state_or_the_new(path: Path) -> No
     assert {"write", "fsync", "link", "unlink", "rename"} <= set(
         every_failure(attempt, code=errno.ENOSPC, half=True)
     )
+
+
+STATES = ("RUNNING", "PAUSING", "SNAPSHOTTED")
+
+
+class Killed(BaseException):
+    """Nothing more is done, no clean-up either."""
+
+
+class KilledOps(FailingOps):
+    """Real calls, before one of which the process is killed."""
+
+    def __init__(self, lives_for: int) -> None:
+        super().__init__()
+        self.lives_for = lives_for
+
+    def _step(self, name: str) -> None:
+        super()._step(name)
+        if len(self.calls) > self.lives_for:
+            raise Killed
+
+
+def test_no_kill_leaves_a_state_without_one_before_it(path: Path) -> None:
+    for lives_for in range(100):
+        try:
+            save(path, {"state": "SNAPSHOTTED"}, 1, ops=KilledOps(lives_for))
+        except Killed:
+            assert load(previous(path), 1).values["state"] in STATES
+            assert load(path, 1).fallback == ""
+        else:
+            break
+    assert lives_for > 10
+    assert load(path, 1).values["state"] == "SNAPSHOTTED"
