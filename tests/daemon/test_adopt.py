@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
@@ -21,7 +23,11 @@ WRITTEN = {"write": {"path": "finished.txt", "content": "done\n"}}
 @pytest.fixture
 def shop(home: Live, tmp_path: Path) -> Path:
     """A repository in which Codex has worked, and left something uncommitted."""
-    _, cwd = place("codex/plan", tmp_path)
+    there, cwd = place("codex/plan", tmp_path)
+    # As if it had been an hour ago: what is older than a day is not listed.
+    lately = (datetime.now(UTC) - timedelta(hours=1)).strftime("%Y-%m-%dT%H:")
+    for rollout in there.glob(".codex/sessions/**/*.jsonl"):
+        rollout.write_text(re.sub(r"2026-12-02T\d\d:", lately, rollout.read_text()))
     (cwd / "README.md").write_text("# The shop\n")
     home.git(cwd, "init", "-q", "-b", "main")
     home.git(cwd, "add", "-A")
