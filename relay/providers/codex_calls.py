@@ -305,9 +305,9 @@ class CodexCalls:
 
     def _patch_told(self, told: Mapping[str, Any], call_id: str, how: str, at: datetime | None) -> None:
         self.has_items |= how == "item"
+        self._settle(call_id)
         if not self._is_new(call_id, how):
             return
-        self._settle(call_id)
         asked = self._asked.pop(call_id, None)
         paths = self._changes(told) or (asked.paths if asked else ())
         self._part_told(paths=paths)

@@ -32,6 +32,8 @@ _TIMES = rb'(?:,"(?:started|completed)_at_ms":\d+)*\}\}$'
 _SAID_END = re.compile(rb'[^\\]"\}\]\}' + _TIMES)
 _MADE_END = re.compile(rb'[^\\]"\}' + _TIMES)
 _TAIL = 240
+_LONGEST = 64 * 1024
+"""Bytes of a patch that is kept until it turns out whether it has to be parsed."""
 _COUNTS = (
     rb'\{"input_tokens":(\d+),"cached_input_tokens":(\d+),(?:"cache_write_input_tokens":\d+,)?'
     rb'"output_tokens":(\d+),"reasoning_output_tokens":\d+,"total_tokens":\d+\}'
@@ -165,7 +167,7 @@ class CodexSkim:
         return True
 
     def _patched(self, line: bytes, start: int) -> bool:
-        found = _PATCH.match(line, start)
+        found = _PATCH.match(line, start) if len(line) <= _LONGEST else None
         if found is None:
             return _called(line, start)
         self._calls.postpone(found[1].decode("utf-8", "replace"), line)

@@ -11,10 +11,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from relay.core.intel import Depth
 from relay.effects.detect import Detector
-from relay.providers.store_protocol import Found, Live, Machine, RunningProcess, StoreFiles, Transcript
-from relay.providers.stores import store_named
+from relay.providers.claude_store import ClaudeStore
+from relay.providers.store_protocol import Found, Machine, StoreFiles
 from tests.fakes.stores import place
 
 EVER = datetime.fromtimestamp(0, UTC)
@@ -64,40 +63,18 @@ def test_what_dead_workers_did_not_read_is_read_all_the_same(
     assert own_children() == before
 
 
-class InterruptedStore:
+class InterruptedStore(ClaudeStore):
     """The user's Ctrl-C while it is listed."""
 
-    name = "interrupted"
-    provider = ""
-    display_name = "Interrupted"
-
-    def __init__(self, home: str) -> None:
-        self.home = home
-
-    def homes(self, machine: Machine) -> tuple[str, ...]:
-        return (self.home,)
-
     def find(self, files: StoreFiles, home: str, since: float) -> Iterable[Found]:
+        yield from super().find(files, home, since)
         raise KeyboardInterrupt
-
-    def open(self, files: StoreFiles, found: Found, depth: Depth) -> Transcript:
-        raise NotImplementedError
-
-    def live(self, files: StoreFiles, home: str) -> Iterable[Live]:
-        return ()
-
-    def runs(self, process: RunningProcess) -> bool:
-        return False
-
-    def resume_argv(self, native_id: str) -> tuple[str, ...]:
-        return ()
 
 
 def test_workers_that_are_not_asked_end(machine: Machine) -> None:
     before = own_children()
-    stores = [store_named("claude"), InterruptedStore(machine.home)]
 
     with pytest.raises(KeyboardInterrupt):
-        Detector(lambda: machine, stores=stores, workers_from=1).scan(EVER)
+        Detector(lambda: machine, stores=[InterruptedStore()], workers_from=1).scan(EVER)
 
     assert own_children() == before

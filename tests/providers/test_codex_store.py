@@ -246,7 +246,7 @@ def output(call_id: str, text: Any) -> tuple[str, dict[str, Any]]:
 def patch(call_id: str, text: str) -> tuple[str, dict[str, Any]]:
     return (
         "response_item",
-        {"type": "custom_tool_call", "name": "apply_patch", "call_id": call_id, "input": text},
+        {"type": "custom_tool_call", "call_id": call_id, "name": "apply_patch", "input": text},
     )
 
 
@@ -309,6 +309,44 @@ def test_files_are_told_by_patches_where_no_event_does(tmp_path: Path) -> None:
     whys = [tried.why for tried in intel.failed_attempts]
     assert "verification failed" in whys[0] and whys[1] == "permission was denied"
     assert len(intel.cut_off) == 1 and "unanswered.py" in intel.cut_off[0]
+
+
+def test_a_patch_is_told_by_whatever_says_how_it_ended(tmp_path: Path) -> None:
+    def adding(name: str, lines: int = 1) -> str:
+        return f"*** Begin Patch\n*** Add File: {name}\n{'+ text' * lines}\n*** End Patch\n"
+
+    def changed(call_id: str, *paths: str) -> tuple[str, dict[str, Any]]:
+        changes = {path: {"type": "add", "content": "x"} for path in paths}
+        item = {"type": "FileChange", "id": call_id, "changes": changes, "status": "completed"}
+        return event("item_completed", item={**item, "stdout": "Success.", "stderr": ""})
+
+    done = "Success. Updated the following files:\nA some"
+    home = put(
+        tmp_path,
+        rollout(
+            META,
+            event("user_message", message="go"),
+            patch("c1", adding("by_item.py")),
+            changed("c1", "/w/app/by_item.py"),
+            output("c1", done),
+            patch("c2", adding("by_item_of_two.py")),
+            changed("c2", "/w/app/by_item_of_two.py", "/w/app/second.py"),
+            patch("c3", adding("by_event.py")),
+            event("patch_apply_end", call_id="c3", success=True, stdout=done),
+            patch("c4", adding("long.py", lines=100_000)),
+            output("c4", done),
+            patch("c5", adding("before_the_move.py")),
+            ("turn_context", {"cwd": "/w/app/lib"}),
+            output("c5", done),
+            patch("c6", adding("behind_the_move.py")),
+            output("c6", done),
+        ),
+    )
+
+    assert both(home).files_changed == (
+        *("by_item.py", "by_item_of_two.py", "second.py", "by_event.py", "long.py"),
+        *("before_the_move.py", "lib/behind_the_move.py"),
+    )
 
 
 def test_commands_are_told_by_outputs_where_no_event_does(tmp_path: Path) -> None:
