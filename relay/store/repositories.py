@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,8 @@ from relay.store.atomic import read_versioned, write_versioned
 from relay.store.places import RepoPlaces, StatePlaces
 
 _REPOSITORIES_VERSION = 1
+_remembering = threading.Lock()
+"""One daemon alone writes the file, but sessions begin side by side in its threads."""
 
 
 def known_repositories(places: StatePlaces) -> Iterator[RepoPlaces]:
@@ -37,7 +40,8 @@ def _remembered(places: StatePlaces) -> list[str]:
 
 def remember_repository(places: StatePlaces, root: str) -> None:
     """From now on its sessions are found at a restart."""
-    known = _remembered(places)
-    if root not in known:
-        values = {"repositories": [*known, root]}
-        write_versioned(places.repositories, values, _REPOSITORIES_VERSION)
+    with _remembering:
+        known = _remembered(places)
+        if root not in known:
+            values = {"repositories": [*known, root]}
+            write_versioned(places.repositories, values, _REPOSITORIES_VERSION)
