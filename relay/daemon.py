@@ -90,13 +90,21 @@ def run(port: int | None = None, *, while_busy: bool = False, quiet: bool = Fals
     with DaemonLock.acquire(places.lock, started=WallClock()().isoformat()) as lock:
         try:
             return _run(places, lock, manager, port, while_busy=while_busy, quiet=quiet)
-        except RelayError as error:
-            # Under a service manager nobody sees what is printed; `relay daemon status` reads the log.
-            log.error("not started: %s", error.message)
-            raise
         except Exception as error:
-            log.exception("ends: it failed by a fault of its own: %r", error)
-            raise
+            reason = _lone(error)
+            if not isinstance(reason, RelayError):
+                log.exception("ends: it failed by a fault of its own: %r", error)
+                raise
+            # Under a service manager nobody sees what is printed; `relay daemon status` reads the log.
+            log.error("not started: %s", reason.message)
+            raise reason from reason.__cause__
+
+
+def _lone(error: Exception) -> Exception:
+    """The one error that Trio's nurseries have wrapped; itself when there are several."""
+    while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
 
 
 def _run(

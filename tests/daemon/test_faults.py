@@ -561,3 +561,43 @@ async def test_a_state_folder_without_room_for_a_while(home: Live, tmp_path: Pat
             assert view["fsmState"] == "COMPLETED", view
             assert {"made.txt", "later.txt"} <= committed(home, repository, sid)
             assert (await home.get("/api/audit/verify", session=sid))["ok"]
+
+
+@needs_root
+async def test_a_start_without_room_in_the_state_folder_says_so(home: Live) -> None:
+    """What the daemon would say goes into a file on the same disk."""
+    async with small_disk(home.state, "1m,mode=700") as disk:
+        full = fill(disk)
+
+        refused = await home.cli("daemon", "start", "--port", "0")
+
+        assert refused.returncode != 0
+        assert "no space" in refused.stderr.decode().lower()
+        assert b"Traceback" not in refused.stderr
+        full.unlink()
+        assert (await home.cli("daemon", "start", "--port", "0")).returncode == 0
+        assert (await home.cli("daemon", "stop")).returncode == 0
+
+
+NEEDED = {"of NULs": b"\0" * 64, "cut": b'{"version": 1, ', "newer": b'{"version": 99}\n'}
+
+
+@pytest.mark.parametrize("name", ["repositories.json", "sequence.json"])
+@pytest.mark.parametrize("content", NEEDED.values(), ids=NEEDED.keys())
+async def test_without_what_the_daemon_needs_to_know_it_does_not_start(
+    home: Live, name: str, content: bytes
+) -> None:
+    """To begin without it would leave sessions alone, or give event numbers twice."""
+    damaged = home.state / name
+    home.state.chmod(0o700)
+    damaged.write_bytes(content)
+
+    refused = await home.cli("daemon", "run", "--port", "0")
+
+    assert refused.returncode != 0
+    said = refused.stderr.decode()
+    assert said.startswith(f"error: {damaged} ")
+    assert "Traceback" not in said
+    assert damaged.read_bytes() == content
+    status = await home.cli("daemon", "status")
+    assert str(damaged) in status.stderr.decode()
