@@ -16,6 +16,7 @@ from attrs import frozen
 
 from relay import errors
 from relay.cli.base import Settings
+from relay.store.lock_holder import lock_holder
 from relay.store.places import StatePlaces
 
 HEALTH_SECONDS = 3.0
@@ -195,6 +196,14 @@ def recorded_pid(places: StatePlaces) -> int:
     return pid if isinstance(pid, int) else 0
 
 
+def end_by_hand(pid: int) -> str:
+    """What to do about a daemon that runs and does not answer."""
+    return (
+        f"pid {pid} is busy or hangs: wait, or end it with `kill -9 {pid}`; nothing is lost by that,"
+        " agents go on, and the next daemon follows them"
+    )
+
+
 def _recorded(places: StatePlaces) -> str:
     """The address in daemon.json, "" when there is none. Only this machine's: the token goes there."""
     url = _facts(places).get("url")
@@ -228,10 +237,11 @@ def _health(client: Client, places: StatePlaces) -> str:
     try:
         answer = client._ask("GET", "/api/health", timeout=HEALTH_SECONDS)
     except errors.TimedOutError as error:
-        raise errors.NoDaemonError(
-            f"the daemon at {client.where.url} does not answer",
-            hint=f"{places.daemon} names pid {recorded_pid(places)}; its log is in {places.log}",
-        ) from error
+        pid = recorded_pid(places)
+        hint = f"{places.daemon} names pid {pid}; its log is in {places.log}"
+        if pid and pid == lock_holder(places.lock) and client.where.url == _recorded(places):
+            hint = f"{end_by_hand(pid)}\nits log is in {places.log}"
+        raise errors.NoDaemonError(f"the daemon at {client.where.url} does not answer", hint=hint) from error
     except (errors.NoDaemonError, errors.ConfigError):
         raise
     except errors.RelayError as error:

@@ -6,6 +6,7 @@ Called by `relay run`, which hosts one when none runs, and by `relay daemon star
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -15,7 +16,7 @@ from pathlib import Path
 import psutil
 
 from relay.cli.base import Settings
-from relay.cli.client import Client, Where, find, is_named, recorded_pid
+from relay.cli.client import Client, Where, end_by_hand, find, is_named, recorded_pid
 from relay.errors import NoDaemonError, RelayError, TimedOutError
 from relay.store.lock_holder import lock_holder
 from relay.store.places import StatePlaces
@@ -66,9 +67,14 @@ def ensure_daemon(settings: Settings, *, while_busy: bool = True, port: int | No
         # It has ended since another command started one at the same moment.
         deadline = min(deadline, time.monotonic() + ANOTHER_SECONDS)
         wait(POLL_SECONDS)
+    holder = lock_holder(places.lock)
+    if holder not in (0, child.pid):
+        told = "another daemon of yours runs and does not answer"
+        raise NoDaemonError(told, hint=f"{end_by_hand(holder)}\nits log is in {places.log}")
     ended = child.poll()
     how = "did not come up in time" if ended is None else f"ended at once, with status {ended}"
-    raise NoDaemonError(f"the daemon {how}", hint=f"{_tail(log)}\nits log is in {places.log}".strip())
+    why = _tail(log) or _no_room(places) or last_words(places)
+    raise NoDaemonError(f"the daemon {how}", hint=f"{why}\nits log is in {places.log}".strip())
 
 
 def wait_for_daemon(settings: Settings) -> Where:
@@ -158,6 +164,12 @@ def _start(places: StatePlaces, log: Path, *, while_busy: bool, port: int | None
         )
     finally:
         os.close(descriptor)
+
+
+def _no_room(places: StatePlaces) -> str:
+    """Why it may have said nothing: what it says goes into a file."""
+    room = shutil.disk_usage(places.log).free
+    return "" if room else f"no space is left at {places.log}: free some, then try again"
 
 
 def _tail(log: Path) -> str:

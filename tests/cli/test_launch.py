@@ -54,6 +54,26 @@ def test_a_killed_daemon_leaves_nothing_in_the_way(relay: Callable, cleared: Pat
     assert recorded(cleared).pid != killed.pid
 
 
+def test_of_a_daemon_that_hangs_every_command_says_how_to_end_it(
+    relay: Callable, cleared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    relay("daemon", "start", "--port", "0")
+    hung = recorded(cleared)
+    hung.suspend()
+    monkeypatch.setattr("relay.cli.client.HEALTH_SECONDS", 0.2)
+    monkeypatch.setattr("relay.cli.launch.ANOTHER_SECONDS", 0.0)
+
+    for words in (("sessions",), ("daemon", "status"), ("daemon", "stop"), ("daemon", "start")):
+        ran = relay(*words)
+        assert (ran.code, ran.out) == (3, "")
+        assert "does not answer" in ran.err
+        assert f"kill -9 {hung.pid}" in ran.err
+
+    hung.send_signal(signal.SIGKILL)
+    hung.wait(10)
+    assert relay("daemon", "start", "--port", "0").code == 0
+
+
 def test_nothing_of_the_folder_we_stand_in_is_run(
     relay: Callable, cleared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
