@@ -38,6 +38,9 @@ LOCK_WAITS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 
 LOCK_HINT = "Wait for it. If no git runs in this repository any more, delete that file and try again."
 
+BUS_ERROR = -getattr(signal, "SIGBUS", 10)
+"""How git ends when a file shrinks that it has mapped into memory."""
+
 _OVERRIDES = (
     ("core.fsmonitor", "false"),
     ("core.hooksPath", os.devnull),
@@ -132,6 +135,13 @@ class Git:
     def with_index(self, index_file: Path) -> Git:
         """The same, working on `index_file` instead of the folder's own index."""
         return evolve(self, index_file=index_file)
+
+    def without_index(self) -> Git:
+        """The same for comparing what is committed. Where its index says that they are the same, git would
+        read a file of the checkout in place of the blob (diff.c, git 2.39: reuse_worktree_file), and that
+        may be written to meanwhile.
+        """
+        return self.with_index(self.cwd / f".relay-no-index-{os.urandom(8).hex()}")
 
     def at(self, cwd: Path) -> Git:
         """The same overrides in another folder of the same repository."""
@@ -315,6 +325,11 @@ def failure(args: tuple[str, ...], output: Output, cwd: Path) -> RelayError:
     said = f"git {args[0]} in {cwd}: {words}"
     if "No space left on device" in words or "Disk quota exceeded" in words:
         return DiskFullError(f"no space is left for git: {words}", hint="Free some space, then try again.")
+    if output.code == BUS_ERROR:
+        return GitError(
+            f"git {args[0]} in {cwd}: a file there was cut short while git read it",
+            hint="End what writes there (a server, a build), then try again.",
+        )
     locked = _LOCKED.search(output.err)
     if locked:
         lock = locked["path"] or f"{locked['c']}.lock"

@@ -20,6 +20,7 @@ from attrs import evolve
 from relay.effects.difference import LARGE, Commit, Diff
 from relay.effects.git import Git, open_git
 from relay.effects.gitnames import path_bytes, path_text
+from relay.effects.moving import write_tree
 from relay.effects.repository import places, resolve_commit, session_refs
 from relay.effects.snapshot import FileChange, stat_line
 from relay.effects.staging import abandoned, private_index, private_path, stage_all, store_errors
@@ -72,7 +73,7 @@ async def _worktree_diff(worktree: Path, base: str, limit: int) -> Diff:
     async with _scratch(git_dir, common_dir) as objects, private_index(git_dir) as index:
         git = evolve(git, objects=objects)
         staged = await stage_all(git, index, LARGE)
-        tree = (await git.with_index(index).run("write-tree")).text
+        tree = await write_tree(git.with_index(index))
         found = await _describe(git, start, tree, limit)
         large = [item.path for item in staged.left_out if item.size]
         known = await _known(git, start, large)
@@ -136,6 +137,7 @@ async def _describe(git: Git, base: str, tip: str, limit: int) -> Diff:
     """The difference from `base` ("" for nothing) to the commit or tree `tip`."""
     between = [base, tip] if base else ["--root", tip]
     bound = (("core.bigFileThreshold", str(LARGE)),)
+    git = git.without_index()
     listing = await git.run(*_DIFF, "-z", "--raw", "--no-abbrev", "--numstat", *between, config=bound)
     changes = await trio.to_thread.run_sync(lambda: tuple(_read(iter(listing.fields))))
     cut = await _has_large(git, [oid for change, ids in changes if change.binary for oid in ids])

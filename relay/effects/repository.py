@@ -14,6 +14,7 @@ from attrs import frozen
 
 from relay.effects.git import Git, open_git
 from relay.effects.gitnames import check_sha, session_branch
+from relay.effects.moving import read_status
 from relay.errors import GitError, NoRepositoryError, NotFoundError, RepositoryRefusedError
 
 
@@ -66,12 +67,12 @@ async def inspect(path: Path, *, home: Path | None = None) -> Repository:
             hint="Work in a repository of its own: `git init` in the project's folder.",
         )
     git = await open_git(root)
-    status = await git.run(
-        "status", "--porcelain=v2", "-z", "--branch", "--no-renames", "--ignore-submodules=dirty", timeout=120
+    status, unread = await read_status(
+        git, "--porcelain=v2", "-z", "--branch", "--no-renames", "--ignore-submodules=dirty", timeout=120
     )
     head: str | None = None
     branch: str | None = None
-    dirty = 0
+    dirty = len(unread)
     for entry in status.fields:
         if entry.startswith(b"# branch.oid "):
             head = entry[13:].decode()

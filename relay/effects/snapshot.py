@@ -18,6 +18,7 @@ from attrs import frozen
 
 from relay.effects.git import Git, mutex, open_git
 from relay.effects.gitnames import check_limit_mb, check_sha, path_text, session_branch, session_ref
+from relay.effects.moving import write_tree
 from relay.effects.repository import places, session_refs_and_trees, under_way, update_refs
 from relay.effects.staging import (
     RELAY,
@@ -140,7 +141,7 @@ async def take(
             notes += left_out_notes(staged, "the snapshot")
             async with contextlib.nullcontext() if _same(git_dir, common_dir) else mutex(common_dir):
                 tree, (refs, trees) = await together(
-                    partial(_write_tree, git.with_index(index)),
+                    partial(write_tree, git.with_index(index)),
                     partial(session_refs_and_trees, git, sid),
                 )
                 tip = refs.get("branch") if move_branch else None
@@ -185,7 +186,7 @@ async def take(
 async def changes(git: Git, old: str | None, new: str) -> tuple[FileChange, ...]:
     """What differs between two commits or trees, without looking for renames; `old` None: the empty tree."""
     start = [old] if old else ["--root"]
-    listing = await git.run(
+    listing = await git.without_index().run(
         "diff-tree",
         "-r",
         "-z",
@@ -256,10 +257,6 @@ def _cut_off(worktree: Path) -> NoRepositoryError:
         " the repository, mends the first. Else move the folder away: it is made again from the last"
         " snapshot, and what is newer can be copied from where you moved it.",
     )
-
-
-async def _write_tree(git: Git) -> str:
-    return (await git.run("write-tree", writes=True)).text
 
 
 async def _tree(git: Git, commit: str) -> str:

@@ -21,8 +21,12 @@ from attrs import frozen
 
 from relay.effects.git import LOCK_HINT, LOCK_WAITS, Git
 from relay.effects.gitnames import path_text
+from relay.effects.moving import index_files, read_status
 from relay.errors import ConflictError, DiskFullError, GitError, StoreError
 from relay.store.atomic import write_all
+
+MOVING = "being written to all the time"
+"""Why a file was skipped that could not be read whole at any try."""
 
 _PRIVATE = "relay-index-"
 _SHARED = {b".relay/relay.toml", b".relay/pipelines.json", b".relay/.gitignore"}
@@ -113,9 +117,9 @@ def abandoned(git_dir: Path, prefix: str) -> Iterator[Path]:
 async def stage_all(git: Git, index: Path, max_bytes: int | None) -> Staged:
     """Bring `index` to what lies in the working tree, as `git add --all` would.
 
-    Ignored files, nested repositories, Relay's own state and files above `max_bytes` stay as the index
-    has them. `git add` itself is not used: it would start `git status` inside of every submodule, whose
-    configuration nobody has looked at.
+    Ignored files, nested repositories, Relay's own state, files above `max_bytes` and files that change
+    whenever they are read stay as the index has them. `git add` itself is not used: it would start
+    `git status` inside of every submodule, whose configuration nobody has looked at.
 
     Args:
         git: git in the root of the working tree.
@@ -126,8 +130,8 @@ async def stage_all(git: Git, index: Path, max_bytes: int | None) -> Staged:
         GitError and its kin: as `Git.run`.
     """
     on_index = git.with_index(index)
-    listing = await on_index.run(
-        "status",
+    listing, unread = await read_status(
+        on_index,
         "--porcelain=v2",
         "-z",
         "--branch",
@@ -138,27 +142,19 @@ async def stage_all(git: Git, index: Path, max_bytes: int | None) -> Staged:
     )
     seen = _read_status(listing.fields)
     root = os.fsencode(git.cwd)
-    sorted_out = await trio.to_thread.run_sync(_sort_out, root, seen.update, max_bytes)
+    sorted_out = await trio.to_thread.run_sync(_sort_out, root, seen.update + unread, max_bytes)
     if seen.remove or sorted_out.remove:
         await on_index.run(
             "update-index", "-z", "--force-remove", "--stdin", stdin=_nul(seen.remove + sorted_out.remove)
         )
+    moving: tuple[bytes, ...] = ()
     if sorted_out.add:
-        await on_index.run(
-            "update-index",
-            "-z",
-            "--add",
-            "--remove",
-            "--replace",
-            "--stdin",
-            stdin=_nul(sorted_out.add),
-            timeout=600,
-        )
+        moving = await index_files(on_index, sorted_out.add)
     return Staged(
         head=seen.head,
         branch=seen.branch,
-        changed=tuple(sorted(path_text(p) for p in {*seen.remove, *seen.update, *seen.staged})),
-        left_out=sorted_out.left_out,
+        changed=tuple(sorted(path_text(p) for p in {*seen.remove, *seen.update, *unread, *seen.staged})),
+        left_out=(*sorted_out.left_out, *(_moved(root, path) for path in moving)),
         nested=tuple(path_text(p) for p in seen.nested),
         conflicted=tuple(path_text(p) for p in seen.conflicted),
     )
@@ -310,6 +306,14 @@ def _sort_out(root: bytes, paths: tuple[bytes, ...], max_bytes: int | None) -> _
         else:
             add.append(path)
     return _Sorted(add=tuple(add), remove=tuple(remove), left_out=tuple(left_out))
+
+
+def _moved(root: bytes, path: bytes) -> Skipped:
+    try:
+        size = os.lstat(os.path.join(root, path)).st_size  # noqa: PTH118 - bytes: a name need not be text
+    except OSError:
+        size = 0
+    return Skipped(path=path_text(path), size=size, why=MOVING)
 
 
 def _prepare(git_dir: Path, path: Path, copy: bool) -> None:

@@ -17,8 +17,9 @@ from attrs import frozen
 
 from relay.effects.git import Git, mutex, open_git
 from relay.effects.gitnames import check_limit_mb, names, path_text, session_branch, session_ref
+from relay.effects.moving import write_tree
 from relay.effects.repository import Repository, places, session_refs, update_refs
-from relay.effects.staging import RELAY, Staged, commit_tree, private_index, stage_all
+from relay.effects.staging import MOVING, RELAY, Staged, commit_tree, private_index, stage_all
 from relay.effects.submodules import fill_submodules, lonely_submodules
 from relay.errors import ConflictError, GitError, NoRepositoryError, RelayError
 from relay.store.atomic import store_error
@@ -248,7 +249,7 @@ async def _carry(
         notes += left_out_notes(staged, "the carried changes")
         if repo.busy:
             notes.append(f"A {repo.busy} is under way in the checkout; its files were carried as they lie.")
-        tree = (await git.with_index(index).run("write-tree", writes=True)).text
+        tree = await write_tree(git.with_index(index))
     if tree == await git.text("rev-parse", f"{base}^{{tree}}"):
         return None, ()
     where = repo.branch or f"detached at {base[:12]}"
@@ -393,7 +394,13 @@ async def _last_state(path: Path, tip: str | None) -> str | None:
     _, git_dir, _ = await places(git)
     async with private_index(git_dir) as index:
         staged = await stage_all(git, index, None)
-        tree = (await git.with_index(index).run("write-tree", writes=True)).text
+        moving = [item.path for item in staged.left_out if item.why == MOVING]
+        if moving:
+            raise ConflictError(
+                f"{path} can't be put away: {names(moving)} is {MOVING}",
+                hint="End what writes there, then try again.",
+            )
+        tree = await write_tree(git.with_index(index))
     parents = [p for p in (staged.head, tip) if p]
     if len(parents) == 2 and await _is_ancestor(git, parents[1], parents[0]):
         parents.pop()
