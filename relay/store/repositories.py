@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,13 +18,13 @@ _remembering = threading.Lock()
 def known_repositories(places: StatePlaces) -> Iterator[RepoPlaces]:
     """The repositories that have, or had, sessions and are still there."""
     for root in _remembered(places):
-        if Path(root).is_dir():
+        if _there(root):
             yield RepoPlaces(root=Path(root))
 
 
 def gone_hint(places: StatePlaces) -> str:
     """What to do about repositories with sessions that are not where they were; "" when all are there."""
-    gone = [root for root in _remembered(places) if not Path(root).is_dir()]
+    gone = [root for root in _remembered(places) if not _there(root)]
     if not gone:
         return ""
     more = f" and {len(gone) - 3} more" if len(gone) > 3 else ""
@@ -31,6 +32,13 @@ def gone_hint(places: StatePlaces) -> str:
         f"sessions of repositories that are gone are not listed: {', '.join(gone[-3:])}{more}. If one was"
         " moved, move it back, or put a link to it there, then: relay daemon restart"
     )
+
+
+def _there(root: str) -> bool:
+    """Not what Path.is_dir tells: that raises for a folder that can't be looked at (no permission, a lost
+    network disk), and one such repository must not keep those of the others from being followed.
+    """
+    return os.path.isdir(root)  # noqa: PTH112
 
 
 def _remembered(places: StatePlaces) -> list[str]:
