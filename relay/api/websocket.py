@@ -7,6 +7,7 @@ reads too slowly is cut off with `[{"type": "resync", ...}]`: it comes again wit
 from __future__ import annotations
 
 import heapq
+import logging
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -19,9 +20,12 @@ from relay.api.context import ApiContext
 from relay.api.routing import whole_number
 from relay.api.sessions import entry_view
 from relay.api.stream import FRAME_EVENTS, Listener, StreamEvent, next_frame, wire_event
+from relay.errors import StoreError
 from relay.store import audit_read
 from relay.store.places import session_id
 from relay.store.repositories import known_repositories
+
+log = logging.getLogger("relay.http")
 
 FRAME_SECONDS = 0.015
 
@@ -80,12 +84,16 @@ def _stored(context: ApiContext, after: int, last: int, session: str) -> Iterato
 
 
 def _logged(path: Path, after: int, last: int, session: str) -> Iterator[StreamEvent]:
-    for entry in audit_read.entries(path, after=after, session=session):
-        if entry.seq > last:
-            return
-        if entry.seq > after:
-            view = entry_view(entry)
-            yield wire_event(entry.seq, entry.ts, entry.session, entry.event, view["data"])
+    try:
+        for entry in audit_read.entries(path, after=after, session=session):
+            if entry.seq > last:
+                return
+            if entry.seq > after:
+                view = entry_view(entry)
+                yield wire_event(entry.seq, entry.ts, entry.session, entry.event, view["data"])
+    except StoreError as error:
+        # The events of all other repositories come all the same.
+        log.warning("not told to a client that comes back: %s", error.message)
 
 
 async def _pump(listener: Listener, last: int) -> None:

@@ -139,7 +139,13 @@ def sessions(places: StatePlaces) -> Iterator[Check]:
         return
     live = over = unread = worktrees = outputs = size = 0
     for repo in known_repositories(places):
-        for sid in repo.session_ids():
+        try:
+            sids = repo.session_ids()
+        except RelayError as failure:
+            unread += 1
+            yield error("sessions", failure.message, failure.hint or f"look at {repo.sessions}")
+            continue
+        for sid in sids:
             try:
                 record, note = read_record(repo, sid)
             except RelayError as failure:

@@ -171,13 +171,17 @@ async def list_unfinished(world: World, effect: effects.ListUnfinished) -> repor
                 # One that cannot be read must not keep the others from being taken up.
                 try:
                     record, _ = read_record(places, sid)
+                    open_still = not record.ended or _not_wound_up(record)
                 except RelayError as error:
                     problems.append(error.message)
+                    continue
+                except OSError as error:
+                    problems.append(f"{sid} in {places.root} can't be looked at: {error}")
                     continue
                 known.add(sid)
                 if record.run is not None and record.run.ended_at is None:
                     under_way.add(marker(sid, record.run.number))
-                if not record.ended or _not_wound_up(record):
+                if open_still:
                     unfinished.append((sid, str(places.root)))
         return unfinished, problems
 

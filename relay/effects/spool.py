@@ -249,13 +249,14 @@ class RunFolder:
         """The content of one of its small files; empty when it cannot be read."""
         try:
             handle = self.open(name, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+            # As a number: fdopen leaves it open when it is a folder's, and refuses that one.
+            try:
+                with os.fdopen(handle, "rb", closefd=False) as file:
+                    return file.read()
+            finally:
+                os.close(handle)
         except OSError:
             return b""
-        with os.fdopen(handle, "rb") as file:
-            try:
-                return file.read()
-            except OSError:
-                return b""
 
     def rewrite(self, name: str, fill: Callable[[int], None], *, sync: bool = True) -> None:
         """Replace one of its files: `fill` writes the new one, which is synced before it takes the name.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 from relay.core.record import FORMAT_VERSION, SessionRecord
 from relay.core.wire import from_wire
-from relay.errors import NotFoundError
+from relay.errors import NotFoundError, RelayError, StoreError
 from relay.store import state_file
 from relay.store.places import RepoPlaces, StatePlaces
 from relay.store.repositories import gone_hint, known_repositories
@@ -35,22 +36,27 @@ def find_session(places: StatePlaces, sid: str) -> tuple[RepoPlaces, SessionReco
     Raises:
         NotFoundError: no known repository has it.
     """
+    unreadable = ""
     for repo in known_repositories(places):
-        if sid in repo.session_ids():
+        try:
+            found = sid in repo.session_ids()
+        except StoreError as error:
+            unreadable = f"{error.message}; {error.hint}"
+            continue
+        if found:
             return repo, read_record(repo, sid)[0]
-    raise NotFoundError(f"no session {sid}", hint=gone_hint(places) or "`relay sessions` lists them")
+    hint = unreadable or gone_hint(places) or "`relay sessions` lists them"
+    raise NotFoundError(f"no session {sid}", hint=hint)
 
 
 def all_sessions(places: StatePlaces) -> Iterator[tuple[RepoPlaces, SessionRecord]]:
-    """Every session of every known repository; one that can't be read is passed over.
+    """Every session of every known repository; one that can't be read is passed over, and so is a repository
+    whose sessions can't be listed.
 
     `relay doctor` and the daemon's start name those.
     """
-    from relay.errors import RelayError
-
     for repo in known_repositories(places):
-        for sid in repo.session_ids():
-            try:
-                yield repo, read_record(repo, sid)[0]
-            except RelayError:
-                continue
+        with suppress(StoreError):
+            for sid in repo.session_ids():
+                with suppress(RelayError):
+                    yield repo, read_record(repo, sid)[0]

@@ -415,6 +415,72 @@ async def test_a_lock_of_git_that_somebody_holds_is_waited_for(home: Live, tmp_p
         assert {"made.txt", "later.txt"} <= committed(home, repository, sid)
 
 
+def link_sessions(relay: Path) -> str:
+    (relay / "sessions").rename(relay / "aside")
+    (relay / "sessions").symlink_to("aside")
+    return "sessions is a symbolic link"
+
+
+def file_for_sessions(relay: Path) -> str:
+    (relay / "sessions").rename(relay / "aside")
+    (relay / "sessions").write_text("a file is in its place")
+    return "sessions: Not a directory"
+
+
+def link_log(relay: Path) -> str:
+    (relay / "audit.jsonl").rename(relay / "aside")
+    (relay / "audit.jsonl").symlink_to("aside")
+    return "audit.jsonl"
+
+
+def link_all(relay: Path) -> str:
+    relay.rename(relay.with_name("aside"))
+    relay.symlink_to("aside")
+    return ".relay is a symbolic link"
+
+
+def folder_for_offset(relay: Path) -> str:
+    """Of a session that is over, and that nobody looks at any more."""
+    [offset] = (relay / "sessions").glob("*/run-1/offset")
+    offset.unlink()
+    offset.mkdir()
+    return ""
+
+
+@pytest.mark.parametrize("harm", [link_sessions, file_for_sessions, link_log, link_all, folder_for_offset])
+async def test_what_is_wrong_in_one_repository_is_no_matter_of_the_others(
+    home: Live, tmp_path: Path, harm: Callable[[Path], str]
+) -> None:
+    """Also not when their sessions are listed, followed, ended, or taken up after a restart."""
+    async with running(home, tmp_path) as (_, sid, release):
+        home.plays("quick", MADE)
+        # Its name comes first, as does its place among the known repositories after the next start.
+        other = home.repository("another")
+        harmed = await home.run(other, "scripted/quick", allow="all")
+        await over(home, harmed)
+        said = harm(other / ".relay")
+
+        for killed in (False, True):
+            if killed:
+                await home.kill()
+                await home.start()
+            listed = await home.get("/api/sessions")
+            assert sid in [view["sessionId"] for view in listed]
+            for words in (("status", sid), ("logs", sid), ("diff", sid), ("gc", "--dry-run")):
+                assert (await home.cli(*words)).returncode == 0, words
+            with trio.fail_after(60):
+                async with home.watching("?after=0") as client:
+                    while f'"session":"{sid}"' not in await client.get_message():
+                        pass
+            tree = (await home.cli("status", "--tree")).stdout.decode()
+            assert "run-1" in tree[tree.index(sid) :]
+        doctor = await home.cli("doctor", "--json")
+        assert said in " ".join(check["summary"] for check in json.loads(doctor.stdout))
+
+        release.touch()
+        assert (await over(home, sid))["fsmState"] == "COMPLETED"
+
+
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
 
 
