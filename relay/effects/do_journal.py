@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,12 @@ import trio
 
 from relay.core import effects, reports
 from relay.effects.world import World
-from relay.errors import RelayError
+from relay.errors import RelayError, StoreError
 from relay.store.atomic import read_versioned, write_versioned
 from relay.store.audit import AuditLog
+from relay.store.audit_read import backwards
 from relay.store.places import RepoPlaces, StatePlaces
+from relay.store.repositories import known_repositories
 
 logger = logging.getLogger("relay.journal")
 
@@ -121,9 +124,19 @@ def _data(entry: effects.JournalEntry) -> dict[str, Any]:
 
 
 def next_number(places: StatePlaces) -> int:
-    """The first event number that was never reserved."""
-    stored = read_versioned(places.sequence, _SEQUENCE_VERSION) or {}
-    return int(stored.get("next", 1))
+    """The first event number that was never reserved; with none on record, one above the logs' last."""
+    stored = read_versioned(places.sequence, _SEQUENCE_VERSION)
+    if stored is not None:
+        return int(stored.get("next", 1))
+    logs = [places.audit, *(repo.audit for repo in known_repositories(places))]
+    return max(map(_last_number, logs)) + 1
+
+
+def _last_number(log: Path) -> int:
+    # Of what was numbered, nothing was shown before it was in a log.
+    with suppress(StoreError):
+        return next((entry.seq for entry in backwards(log) if entry.seq), 0)
+    return 0
 
 
 async def reserve_sequence(world: World, effect: effects.ReserveSequence) -> reports.SequenceReserved:

@@ -667,3 +667,20 @@ async def test_without_what_the_daemon_needs_to_know_it_does_not_start(
     assert damaged.read_bytes() == content
     status = await home.cli("daemon", "status")
     assert str(damaged) in status.stderr.decode()
+
+
+async def test_without_the_file_of_event_numbers_none_is_given_twice(home: Live, tmp_path: Path) -> None:
+    async with running(home, tmp_path) as (repository, sid, release):
+        await home.kill()
+        (home.state / "sequence.json").unlink()
+        await home.start()
+        release.touch()
+        await over(home, sid)
+
+        numbers = [event["seq"] for event in home.audit(repository)]
+
+        assert numbers == sorted(set(numbers))
+        with trio.fail_after(60):
+            async with home.watching(f"?after=0&session={sid}") as client:
+                while '"to":"COMPLETED"' not in await client.get_message():
+                    pass
