@@ -194,7 +194,11 @@ def _run_line(run: Mapping[str, Any]) -> str:
     how = " (its own session resumed)" if run.get("nativeResume") else ""
     ended = ""
     if run.get("endedAt"):
-        ended = f", ended {instant(run['endedAt'])} {how_ended(str(run.get('whyEnded', '')))}"
+        why = str(run.get("whyEnded", ""))
+        # Killed together with what would have written its status down, or gone with the machine.
+        lost = why == "ended" and run.get("status") is None
+        ended = f", {'was gone' if lost else 'ended'} {instant(run['endedAt'])}"
+        ended += ", without a status" if lost else f" {how_ended(why)}"
     return f"{run.get('number')}: {run.get('target')}{how}, {run.get('tokens', 0)} tokens{ended}".rstrip()
 
 

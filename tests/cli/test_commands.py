@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from relay.cli.sessions import tree_lines
+from relay.cli.sessions import session_facts, tree_lines
 from relay.cli.tables import pairs, table
 from tests.fakes.api_server import ApiServer, refusal, session
 
@@ -113,7 +113,20 @@ def test_status_of_one_session(relay, server: ApiServer) -> None:
     assert shown["verified"] == "failed"
     assert shown["runs"].startswith("1: one, 5 tokens, ended 2026-06-03")
     assert shown["runs"].endswith("by SIGKILL")
-    assert "merged" not in shown
+
+
+@pytest.mark.parametrize(
+    ("status", "verb", "how"), [(0, "ended", "by itself"), (None, "was gone", "without a status")]
+)
+def test_a_run_that_went_down_with_its_machine_is_not_told_as_one_that_ended(
+    status: int | None, verb: str, how: str
+) -> None:
+    run = {"number": 1, "target": "one", "endedAt": "2026-06-03T12:00:00+00:00", "whyEnded": "ended"}
+
+    said = str(dict(session_facts(session("s-aaaaaa", runs=[{**run, "status": status}])))["runs"])
+
+    assert said.startswith(f"1: one, 0 tokens, {verb} 2026-06-03")
+    assert said.endswith(how)
 
 
 def test_the_tree(relay, server: ApiServer) -> None:
