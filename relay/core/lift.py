@@ -147,6 +147,8 @@ class Lift:
         else:
             self.last_prompt = shorten(text, TEXT)
             self.facts.replied(text)
+            # What was cut off before is no longer under way, whatever the store says of turns.
+            self.facts.fold(Observed(place=_PLACE, at=at or _EPOCH, event=TurnStarted()))
 
     def take(self, event: AgentEvent, at: datetime | None = None, *, side: bool = False) -> None:
         """The agent did this.

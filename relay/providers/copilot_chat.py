@@ -1,6 +1,8 @@
 """One chat session of GitHub Copilot in VS Code, lifted: its requests and the parts of their responses.
 
-Shapes as read in public sources of VS Code 1.109 and Copilot Chat 0.37, not seen written. Called by
+Shapes as read in public sources of VS Code 1.109 and Copilot Chat 0.37, not seen written. A session is
+stored also while a request goes on, and newer releases then write every tool call as complete, so what a call
+of such a request came to is known only by a result, or by what the agent did after it. Called by
 `relay.providers.copilot_chat_store`.
 """
 
@@ -26,6 +28,8 @@ _WORDING = wording_of("copilot")
 _LINKED = re.compile(r"\]\((file:[^)\s]+)\)")
 _COMPLETE, _CANCELLED, _FAILED = 1, 2, 3
 """Values of `modelState`; 0 is pending, 4 waits for the user."""
+_DENIED, _SKIPPED_BY_USER = 0, 5
+"""Values of `isConfirmed` of a call that the user did not let run; the others are kinds of consent."""
 _PARTS = ("kind", "value", "uri", "uris", "done", "isEdit", "isComplete", "isConfirmed", "toolId")
 _TOOL_PARTS = ("toolCallId", "invocationMessage", "pastTenseMessage", "toolSpecificData", "resultDetails")
 _MORE_PARTS = ("source", "baseUri", "content", "edits", "name", "inlineReference")
@@ -91,7 +95,7 @@ def _part(value: dict[str, Any]) -> dict[str, Any]:
     if kind in _SKIPPED:
         return {"kind": kind}
     if kind in _EDITED:
-        return {"kind": kind, "uri": value.get("uri")}
+        return {"kind": kind, "uri": value.get("uri"), "done": value.get("done")}
     return {name: value[name] for name in _KEPT if name in value}
 
 
@@ -129,6 +133,7 @@ def lift_session(lift: Lift, session: Record) -> None:
 def lift_requests(lift: Lift, requests: Iterable[Any]) -> None:
     """Take over requests, in order; one that is told twice counts once."""
     seen: set[str] = set()
+    told: list[Record] = []
     for request in requests:
         name = shapes.text(request, "requestId")
         if name and name in seen:
@@ -136,10 +141,12 @@ def lift_requests(lift: Lift, requests: Iterable[Any]) -> None:
             continue
         seen.add(name)
         if isinstance(request, Mapping) and request:
-            _lift_request(lift, request)
+            told.append(request)
+    for request in told:
+        _lift_request(lift, request, is_last=request is told[-1])
 
 
-def _lift_request(lift: Lift, request: Record) -> None:
+def _lift_request(lift: Lift, request: Record, *, is_last: bool) -> None:
     at = epoch_ms(request, "timestamp")
     parts = shapes.items(request, "response")
     if not lift.cwd:
@@ -151,13 +158,16 @@ def _lift_request(lift: Lift, request: Record) -> None:
     result = shapes.mapping(request, "result")
     told = shapes.mapping(result, "metadata")
     edits = tuple(told_edits(told))
+    over = _is_over(request)
+    calls = list(_each_call_once(parts))
+    reached = max((number for number, part in enumerate(calls) if _shows_an_end(part)), default=-1)
     said: list[str] = []
-    for part in _each_call_once(parts):
+    for number, part in enumerate(calls):
         if _is_told(part, edits):
             spoke(lift, "".join(said), at)
             said.clear()
         else:
-            _lift_part(lift, part, said, at)
+            _lift_part(lift, part, said, at, done=over or number <= reached)
     spoke(lift, "".join(said), ended)
     for edit in edits:
         act(
@@ -173,7 +183,7 @@ def _lift_request(lift: Lift, request: Record) -> None:
     if any(spent):
         lift.take(UsageReported(usage=TokenUsage(input=max(0, spent[0]), output=max(0, spent[1]))), ended)
         lift.context(spent[0] + spent[1])
-    _lift_end(lift, request, result, shapes.integer(state, "value") if state else None, ended)
+    _lift_end(lift, request, result, ended, is_last=is_last)
 
 
 def _each_call_once(parts: tuple[Any, ...]) -> Iterable[Record]:
@@ -196,11 +206,40 @@ def _is_told(part: Record, edits: tuple[ToldEdit, ...]) -> bool:
 
 def _is_denied(part: Record) -> bool:
     confirmed = part.get("isConfirmed")
-    return confirmed is False or shapes.number(confirmed, "type") == 0
+    return confirmed is False or shapes.number(confirmed, "type") in (_DENIED, _SKIPPED_BY_USER)
 
 
-def _lift_end(lift: Lift, request: Record, result: Record, state: int | None, at: datetime | None) -> None:
-    error = shapes.mapping(result, "errorDetails")
+def _state_of(request: Record) -> int | None:
+    state = shapes.mapping(request, "modelState")
+    return shapes.integer(state, "value") if state else None
+
+
+def _is_over(request: Record) -> bool:
+    """The request ended, in whatever way; older releases tell so by a result alone."""
+    state = _state_of(request)
+    if request.get("isCanceled") is True or state in (_COMPLETE, _CANCELLED, _FAILED):
+        return True
+    return bool(shapes.mapping(request, "result"))
+
+
+def _shows_an_end(part: Record) -> bool:
+    """Calls up to this part of a response have ended: it has a result, or was made of one."""
+    if shapes.text(part, "kind") in _EDITED:
+        return part.get("done") is True
+    command = shapes.mapping(shapes.mapping(part, "toolSpecificData"), "terminalCommandState")
+    has_result = bool(part.get("resultDetails")) or shapes.number(command, "exitCode") is not None
+    return has_result or bool(_words_in(part).strip())
+
+
+def _words_in(part: Record) -> str:
+    """What the agent says in a part of a response; "" for one that shows something else."""
+    if shapes.text(part, "kind") not in ("", "markdownContent"):
+        return ""
+    return shapes.text(part, "value") or shapes.text(shapes.mapping(part, "content"), "value")
+
+
+def _lift_end(lift: Lift, request: Record, result: Record, at: datetime | None, *, is_last: bool) -> None:
+    error, state = shapes.mapping(result, "errorDetails"), _state_of(request)
     if error:
         code = shapes.text(error, "code")
         if error.get("isQuotaExceeded") is True:
@@ -214,20 +253,24 @@ def _lift_end(lift: Lift, request: Record, result: Record, state: int | None, at
         lift.take(TurnEnded(outcome=TurnOutcome.INTERRUPTED), at)
     elif state == _COMPLETE or (state is None and result):
         lift.turn_open = False
+    elif not is_last:
+        # The user asked for something else since: nothing of it goes on.
+        lift.take(TurnEnded(outcome=TurnOutcome.INTERRUPTED), at)
 
 
-def _lift_part(lift: Lift, part: Record, said: list[str], at: datetime | None) -> None:
-    """One part of a response; text is gathered until something else comes between."""
-    kind = shapes.text(part, "kind")
-    if kind in ("", "markdownContent"):
-        text = shapes.text(part, "value") or shapes.text(shapes.mapping(part, "content"), "value")
-        said.append(text)
-        return
-    match kind:
+def _lift_part(lift: Lift, part: Record, said: list[str], at: datetime | None, *, done: bool) -> None:
+    """One part of a response; text is gathered until something else comes between.
+
+    Args:
+        done: a tool call that says so is taken to have ended.
+    """
+    match shapes.text(part, "kind"):
+        case "" | "markdownContent":
+            said.append(_words_in(part))
         case "toolInvocationSerialized" | "toolInvocation":
             spoke(lift, "".join(said), at)
             said.clear()
-            _lift_tool(lift, part, at)
+            _lift_tool(lift, part, at, done=done)
         case "inlineReference":
             said.append(shapes.text(part, "name"))
         case "textEditGroup" | "notebookEditGroup":
@@ -245,12 +288,12 @@ def _lift_part(lift: Lift, part: Record, said: list[str], at: datetime | None) -
             pass
 
 
-def _lift_tool(lift: Lift, part: Record, at: datetime | None) -> None:
+def _lift_tool(lift: Lift, part: Record, at: datetime | None, *, done: bool) -> None:
     data = shapes.mapping(part, "toolSpecificData")
     call_id = shapes.text(part, "toolCallId")
     tool = shapes.text(part, "toolId")
     denied = _is_denied(part)
-    done = part.get("isComplete") is not False
+    done = denied or (done and part.get("isComplete") is not False)
     match shapes.text(data, "kind"):
         case "todoList":
             plan = plan_in(shapes.items(data, "todoList"))

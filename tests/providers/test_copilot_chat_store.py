@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from relay.core.attempts import CUT_OFF
 from relay.core.events import TaskStatus, TokenUsage
 from relay.core.intel import Depth, SessionIntel
 from relay.providers.copilot_chat_store import CopilotChatStore
@@ -182,13 +183,80 @@ def test_a_request_that_was_stopped_leaves_its_command_cut_off(tmp_path: Path) -
     assert (intel.cut_off, intel.turn_open) == (("run make slow",), True)
 
 
-def test_a_tool_that_the_user_refused_is_a_failed_attempt(tmp_path: Path) -> None:
+def ran(command: str, **more: Any) -> dict[str, Any]:
+    """A command of a tool call that is stored as complete, as all are."""
+    terminal = {"kind": "terminal", "commandLine": {"original": command}}
+    return {
+        "kind": "toolInvocationSerialized",
+        "toolCallId": f"t-{command}",
+        "toolId": "run_in_terminal",
+        "isComplete": True,
+        "isConfirmed": {"type": 4},
+        "toolSpecificData": {**terminal, **more},
+    }
+
+
+def created(name: str) -> dict[str, Any]:
+    uri = f"file:///code/demo/{name}"
+    return {
+        "kind": "toolInvocationSerialized",
+        "toolCallId": f"t-{name}",
+        "toolId": "copilot_createFile",
+        "isComplete": True,
+        "isConfirmed": {"type": 1},
+        "pastTenseMessage": {"value": f"Created [](<{uri}>)", "uris": {uri: {}}},
+    }
+
+
+PENDING = {"modelState": {"value": 0}}
+GONE_ON = (
+    created("a.py"),
+    ran("make a"),
+    {"value": "Now the tests."},
+    ran("make test", terminalCommandState={"exitCode": 0}),
+    ran("make slow"),
+    created("b.py"),
+    {"kind": "progressTaskSerialized"},
+)
+
+
+@pytest.mark.parametrize("state", [{}, PENDING, {"modelState": {"value": 4}}])
+def test_a_request_that_never_ended_is_open_and_its_last_calls_are_cut_off(
+    tmp_path: Path, state: dict[str, Any]
+) -> None:
+    intel = session(tmp_path, asked(*GONE_ON, **state))
+
+    assert (intel.turn_open, intel.cut_off) == (True, ("run make slow", "edit b.py"))
+    assert intel.files_changed == ("a.py",)
+    assert {run.command: run.ok for run in intel.commands} == {"make a": True, "make test": True}
+    [listed] = lifted(STORE, Machine(env={}, home=str(tmp_path)), Depth.LIST)
+    assert told(listed) == told(intel)
+
+
+@pytest.mark.parametrize("end", [{"result": {"metadata": {}, "timings": {}}}, {"modelState": {"value": 1}}])
+def test_the_calls_of_a_request_that_ended_have_ended(tmp_path: Path, end: dict[str, Any]) -> None:
+    intel = session(tmp_path, asked(*GONE_ON, **end))
+
+    assert (intel.turn_open, intel.cut_off, intel.files_changed) == (False, (), ("a.py", "b.py"))
+
+
+def test_what_never_ended_before_another_request_was_tried_in_vain(tmp_path: Path) -> None:
+    then = {**asked({"value": "Done."}, **{"modelState": {"value": 1}}), "requestId": "r2"}
+    intel = session(tmp_path, asked(*GONE_ON, **PENDING), then)
+
+    assert (intel.turn_open, intel.cut_off) == (False, ())
+    assert [each.why for each in intel.failed_attempts] == [CUT_OFF] * 2
+    assert [each.what for each in intel.failed_attempts] == ["run make slow", "edit b.py"]
+
+
+@pytest.mark.parametrize("kind", [0, 5])
+def test_a_tool_that_the_user_refused_is_a_failed_attempt(tmp_path: Path, kind: int) -> None:
     denied = {
         "kind": "toolInvocationSerialized",
         "toolCallId": "t1",
         "toolId": "run_in_terminal",
         "isComplete": True,
-        "isConfirmed": {"type": 0},
+        "isConfirmed": {"type": kind},
         "toolSpecificData": {"kind": "terminal", "commandLine": {"original": "rm -rf build"}},
     }
     intel = session(tmp_path, asked(denied))
