@@ -81,7 +81,7 @@ class ClineTask(DocumentTranscript):
         shown = named.get("ui_messages.json") or named.get("claude_messages.json", "")
         messages = records_in(lift, self.document(lift, shown), is_shown) if shown else []
         if messages:
-            TaskLift(lift, self._outcomes(lift, history)).take_all(messages)
+            TaskLift(lift, self._outcomes(lift, history), alone=not history).take_all(messages)
         elif history:
             MessageLift(lift).take_all(records_in(lift, self.document(lift, history), is_message))
         if not lift.facts.goal:

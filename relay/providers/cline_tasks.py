@@ -1,8 +1,10 @@
 """One task of Cline's or Roo Code's extension, lifted from what its window showed: `ui_messages.json`.
 
-Each message is said (`say`) or asked (`ask`), with text that may itself be JSON. Shapes as read in public
-sources of Cline 3.49 and Roo Code 3.36, not seen written. Used by `relay.providers.cline_store` and
-`relay.providers.roo_store`.
+Each message is said (`say`) or asked (`ask`), with text that may itself be JSON. What the user answered is
+not told, but newer releases mark what was let run: Roo Code an edit (`isAnswered`), Cline a command that
+ended (`commandCompleted`). The user's words behind a question say neither yes nor no: either answer can have
+some. Shapes as read in public sources of Cline 3.49 and Roo Code 3.36, not seen written. Used by
+`relay.providers.cline_store` and `relay.providers.roo_store`.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ _EXIT = re.compile(r"exit(?:ed with)? (?:code|status):? (\d{1,5})\b", re.IGNOREC
 _OUTPUT = 8_192
 _UNASKED = ("resume_task", "resume_completed_task", "")
 """Asked when a task is opened again: what was asked before that was never answered."""
+_MARKS = {"tool": "isAnswered", "command": "commandCompleted"}
 _SUMMARIES = ("summarizetask", "condense")
 
 
@@ -49,6 +52,8 @@ class _Pending:
     at: datetime | None
     name: str
     output: str = ""
+    unmarked: bool = False
+    """It was asked, and lacks the mark that others before it have which were let run."""
 
 
 class TaskLift:
@@ -56,10 +61,13 @@ class TaskLift:
 
     Args:
         outcomes: what the model was told of its tools, beyond what was shown.
+        alone: there are no messages to the model, which say what was denied.
     """
 
-    def __init__(self, lift: Lift, outcomes: Outcomes | None = None) -> None:
+    def __init__(self, lift: Lift, outcomes: Outcomes | None = None, *, alone: bool = False) -> None:
         self._lift = lift
+        self._alone = alone
+        self._marking: set[str] = set()
         self._outcomes = outcomes or Outcomes()
         self._pending: _Pending | None = None
         self._provider = ""
@@ -96,8 +104,16 @@ class TaskLift:
             self._settle(run=kind not in _UNASKED)
         if shapes.text(message, "type") == "ask":
             self._asked(kind, text, at, name)
+            if self._pending is not None:
+                self._pending.unmarked = self._alone and self._lacks_mark(kind, message)
         else:
             self._said(kind, text, message, at, name)
+
+    def _lacks_mark(self, kind: str, message: Record) -> bool:
+        if message.get(_MARKS.get(kind, "")) is True:
+            self._marking.add(kind)
+            return False
+        return kind in self._marking
 
     def _asked(self, kind: str, text: str, at: datetime | None, name: str) -> None:
         lift = self._lift
@@ -172,7 +188,7 @@ class TaskLift:
         ended = run or bool(pending.output)
         found = _EXIT.search(pending.output)
         code = int(found[1]) if found else None
-        denied = False
+        denied = pending.unmarked and ended and not pending.output
         if pending.tool == "execute_command":
             told = self._outcomes.command(shapes.text(pending.given, "command"))
             if told is not None:
@@ -181,7 +197,7 @@ class TaskLift:
                 code = told.exit_code if code is None else code
         batch = [each for each in shapes.items(pending.given, "batchFiles") if shapes.text(each, "path")]
         for number, given in enumerate(batch or [pending.given]):
-            if ended and kind_of(pending.tool) is ToolKind.EDIT:
+            if ended and kind_of(pending.tool) is ToolKind.EDIT and not pending.unmarked:
                 denied = self._denied(path_of(given), pending.at)
             act(
                 self._lift,

@@ -249,6 +249,47 @@ def test_a_denied_edit_is_told_by_the_messages_to_the_model_alone(tmp_path: Path
     ]
 
 
+def request(number: int) -> dict[str, Any]:
+    return say("api_req_started", {"request": f"{number}"})
+
+
+def written(path: str, **more: Any) -> dict[str, Any]:
+    return {**ask("tool", {"tool": "newFileCreated", "path": path, "content": "x"}), **more}
+
+
+def test_without_messages_to_the_model_an_edit_is_denied_that_lacks_the_mark_of_others(
+    tmp_path: Path,
+) -> None:
+    feedback = say("user_feedback", "Not there.")
+    messages = (written("a.py", isAnswered=True), request(1), written("b.py"), feedback, request(2))
+    intel = shown(tmp_path, *messages)
+    assert intel.files_changed == ("a.py",)
+    assert [(tried.what, tried.why) for tried in intel.failed_attempts] == [
+        ("edit b.py", "permission was denied")
+    ]
+    assert told(the_one(STORE, machine(tmp_path), Depth.LIST)) == told(intel)
+
+    waiting = shown(tmp_path, written("a.py", isAnswered=True), request(1), written("b.py"))
+    assert waiting.cut_off == ("edit b.py",)
+
+    without_marks = shown(tmp_path, written("a.py"), feedback, request(1))
+    assert (without_marks.files_changed, without_marks.failed_attempts) == (("a.py",), ())
+
+    known_better = shown(tmp_path, *messages, api_conversation_history=denied("a.py"))
+    assert known_better.files_changed == ("b.py",)
+
+
+def test_without_messages_to_the_model_a_command_is_denied_that_never_ended(tmp_path: Path) -> None:
+    first = {**ask("command", "make"), "commandCompleted": True}
+    shouted = (ask("command", "make serve"), ask("command_output", "listening"))
+    own, refused = say("command", "make quiet"), ask("command", "make all")
+    intel = shown(tmp_path, first, request(1), *shouted, request(2), own, request(3), refused, request(4))
+    assert [run.command for run in intel.commands] == ["make", "make serve", "make quiet"]
+    assert [(tried.what, tried.why) for tried in intel.failed_attempts] == [
+        ("run make all", "permission was denied")
+    ]
+
+
 def test_what_the_user_says_on_the_way_is_kept_with_its_rules(tmp_path: Path) -> None:
     intel = shown(
         tmp_path,
