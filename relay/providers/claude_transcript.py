@@ -13,6 +13,7 @@ from pathlib import PurePath
 from typing import Any
 
 import orjson
+from attrs import evolve
 
 from relay.core.events import (
     AgentText,
@@ -50,6 +51,9 @@ _NOT_THE_MODEL = "<synthetic>"
 _COUNTED = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
 _MOST_TOKENS = 10**15
 _INTERRUPTED = "[Request interrupted by user"
+_NO_TO_TOOL = "User rejected tool use"
+"""Told of a tool that the user did not let run, and of one that was stopped while it ran."""
+_STOPPED = "the user refused it, or stopped it while it ran"
 
 
 class ClaudeTranscript(LineTranscript):
@@ -162,6 +166,8 @@ class ClaudeTranscript(LineTranscript):
             camel = {"tool_use_result": record.get("toolUseResult")} if "toolUseResult" in record else {}
             denied = shapes.text(shapes.mapping(record, "permissionDecision"), "decision") == "reject"
             result = result_of({**record, **camel}, block, shell=call_id in self._shell, denied=denied)
+            if not result.denied and record.get("toolUseResult") == _NO_TO_TOOL:
+                result = evolve(result, output=_STOPPED)
             if call_id in self._creating and result.ok:
                 self._created(call_id, record)
             if lift.thorough:
