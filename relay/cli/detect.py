@@ -152,7 +152,7 @@ def _facts(agent: Mapping[str, Any]) -> list[tuple[str, object]]:
     return [
         ("id", agent["id"]),
         ("agent", f"{agent['provider']} {agent['version']}".strip()),
-        ("status", agent["status"] + (f", pid {agent['pid']}" if agent["pid"] else "")),
+        ("status", _status(agent)),
         ("account", agent["account"] or agent["home"]),
         ("folder", agent["folder"]),
         ("branch", agent["branch"]),
@@ -168,9 +168,9 @@ def _facts(agent: Mapping[str, Any]) -> list[tuple[str, object]]:
         ("files changed", _lines([*intel["filesChanged"], *intel["filesOutside"]])),
         ("files read", _lines(intel["filesRead"])),
         ("commands", _lines([_ran(ran) for ran in intel["commands"]])),
-        ("failed", _lines([f"{tried['what']}: {tried['why']}" for tried in intel["failedAttempts"]])),
+        ("failed", _lines(_failed(intel))),
         ("cut off", _lines(intel["cutOff"])),
-        ("limits", _lines([limit["why"] for limit in intel["limits"]])),
+        ("limits", _lines([_limit(limit) for limit in intel["limits"]])),
         ("skills", ", ".join(intel["skills"])),
         ("mcp servers", ", ".join(intel["mcpServers"])),
         ("tokens", f"{tokens['input']} in, {tokens['cachedInput']} cached, {tokens['output']} out"),
@@ -183,6 +183,24 @@ def _facts(agent: Mapping[str, Any]) -> list[tuple[str, object]]:
         ("transcript", agent["path"]),
         ("take it over", agent["takeOver"]),
     ]
+
+
+def _status(agent: Mapping[str, Any]) -> str:
+    pid = f", pid {agent['pid']}" if agent["pid"] else ""
+    return f"{agent['status']}{pid}" + (", in the middle of a turn" if agent["turnOpen"] else "")
+
+
+def _failed(intel: Mapping[str, Any]) -> list[str]:
+    """What did not work, without what the next line tells."""
+    tries = (tried for tried in intel["failedAttempts"] if tried["what"] not in intel["cutOff"])
+    return [f"{tried['what']}: {tried['why']}" for tried in tries]
+
+
+def _limit(limit: Mapping[str, Any]) -> str:
+    from relay.core.detect import limit_in_words
+
+    told = limit_in_words(limit["failure"], limit["why"])
+    return told + (f", resets {instant(limit['resetsAt'])}" if limit["resetsAt"] else "")
 
 
 def _lines(texts: list[Any], most: int = 12) -> str:

@@ -292,9 +292,8 @@ class SessionFacts:
 
     def note_read(self, path: str) -> None:
         """A file was read; `path` is absolute, or relative to the worktree."""
-        within = inside(path, self.worktree)
-        if within is None and not self.worktree and is_absolute(normal(path)):
-            within = normal(path)
+        is_untold = not self.worktree and is_absolute(path)
+        within = normal(path) if is_untold else inside(path, self.worktree)
         if within:
             self._keep("read", self.read, within, MOST_FILES)
 

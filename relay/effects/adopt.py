@@ -22,7 +22,7 @@ from relay.core.adoption import PRESETS
 from relay.core.brief import render
 from relay.core.chain import Target
 from relay.core.contract import ChangedPath, Circumstances, Contract, build, sign
-from relay.core.detect import DetectedAgent
+from relay.core.detect import DetectedAgent, limit_in_words
 from relay.core.facts import SessionFacts
 from relay.core.fidelity import score
 from relay.core.intel import SessionIntel
@@ -301,8 +301,8 @@ def _who(agent: DetectedAgent) -> str:
 
 
 def _why(intel: SessionIntel, still_runs: bool) -> str:
-    if intel.limits:
-        return one_line(intel.limits[-1].why)
+    if intel.limits and intel.turn_open:
+        return one_line(limit_in_words(intel.limits[-1].failure, intel.limits[-1].why))
     if still_runs:
         return "its work is taken over while it still runs"
     return "it stopped in the middle of its turn" if intel.turn_open else "its work is taken over"

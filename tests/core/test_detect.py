@@ -154,4 +154,6 @@ def test_the_json_has_every_name_always() -> None:
     assert set(agent_view(full)) == set(agent_view(bare))
     assert len(agent_view(full, full=True)["intel"]) == len(fields(SessionIntel))
     assert agent_view(full)["takeOver"] == "relay detect --adopt a --start"
+    [homeless] = combine([session("a", 30, cwd="")], [], {}, NOW)
+    assert agent_view(homeless)["takeOver"] == "relay detect --adopt a --start --folder DIR"
     assert agent_view(full)["tokens"] == {"input": 0, "cachedInput": 0, "output": 0}

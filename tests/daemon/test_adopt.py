@@ -199,3 +199,27 @@ async def test_the_files_of_a_transcript_that_tells_no_folder_are_those_of_the_n
     moved = f"its folder is {cwd}, not {before}"
     assert (moved in answer["notes"]) == (before != cwd)
     await home.stop()
+
+
+@pytest.mark.parametrize(
+    ("recording", "reason"),
+    [
+        ("claude/limit_midway", "usage limit (code usage_limit_reached)"),
+        ("claude/rate_limit_once", "its work is taken over"),
+        ("claude/sigkill_tool", "it stopped in the middle of its turn"),
+    ],
+)
+async def test_a_brief_says_why_the_agent_stopped(
+    home: Live, tmp_path: Path, recording: str, reason: str
+) -> None:
+    _, cwd = place(recording, tmp_path)
+    (cwd / "README.md").write_text("# The shop\n")
+    home.git(cwd, "init", "-q", "-b", "main")
+    home.git(cwd, "add", "-A")
+    home.git(cwd, "commit", "-q", "-m", "Begin")
+    await home.start()
+
+    shown = await home.cli("detect", "--adopt", "latest", "--since-hours", "43000", "--dry-run")
+
+    assert f"The agent before stopped because: {reason}." in shown.stdout.decode(), shown.stderr
+    await home.stop()
