@@ -21,14 +21,12 @@ from relay.core.lift import Lift
 from relay.providers import shapes
 from relay.providers.acts import kept
 from relay.providers.gemini_messages import Call, Message, Told, text_of
-from relay.providers.gemini_skim import Skimmed, skimmed
-from relay.providers.skimming import Span
+from relay.providers.gemini_skim import GeminiSkim, tells_nothing
 from relay.providers.transcript import LineTranscript, record_in
 
 _ANSWER = b'"content":[{"functionResponse"'
 _STAMP = re.compile(rb'"timestamp":"([0-9TZ:.+-]{10,40})"')
 _HEAD = 200
-_NOTHING_NEW = b'{"$set":{"lastUpdated":'
 _WHOLE_FILE = 64 * 1024 * 1024
 _PENDING = 200
 """Messages that may still be written again; what older ones say is final, and they are not held."""
@@ -49,20 +47,21 @@ class GeminiTranscript(LineTranscript):
         self._final: set[int] = set()
         self._side = False
         self._told = Told(self.lift)
-        self._span = Span()
         self._open: set[str] = set()
+        self._skimmed = GeminiSkim(
+            messages=self._messages,
+            final=self._final,
+            unanswered=self._open,
+            edited=self._edited,
+            added=self._bound,
+        )
 
     def take_block(self, data: bytes) -> None:
         """See `LineTranscript`."""
         if self.lift.thorough or self._side or b"\0" in data:
             super().take_block(data)
             return
-        for line in data.split(b"\n"):
-            if line.startswith(_NOTHING_NEW) and len(line) < 80 and line.endswith(b"}}"):
-                continue
-            told = skimmed(line)
-            if told is None or not self._skim(told, line):
-                self.take_line(line)
+        self._skimmed.take_block(data, self.take_line)
 
     def read(self) -> Lift:
         """See `Transcript`."""
@@ -71,7 +70,7 @@ class GeminiTranscript(LineTranscript):
 
     def take(self, line: bytes) -> None:
         """See `LineTranscript`."""
-        if line.startswith(_NOTHING_NEW) and len(line) < 80 and line.endswith(b"}}"):
+        if tells_nothing(line):
             return
         if not self.lift.thorough and self._is_told_already(line):
             return
@@ -93,7 +92,7 @@ class GeminiTranscript(LineTranscript):
 
     def finish(self) -> None:
         """See `LineTranscript`."""
-        self._span.tell(self._base)
+        self._skimmed.span.tell(self._base)
         self.lift = self._told.so_far(list(self._messages.values()))
 
     def _read(self, path: str) -> None:
@@ -130,29 +129,6 @@ class GeminiTranscript(LineTranscript):
         self.lift.at(shapes.iso({"at": found[1].decode()}, "at"))
         return True
 
-    def _skim(self, told: Skimmed, line: bytes) -> bool:
-        name = told.name
-        if hash(name) in self._final:
-            return True
-        message = self._messages.get(name)
-        if message is None:
-            message = self._messages[name] = Message(kind="gemini")
-        elif message.kind != "gemini":
-            return False
-        self._span.note(told.stamp)
-        message.line, message.text = line if told.speaks else b"", ""
-        message.model = told.model or message.model
-        message.taken_back = False
-        message.spent, message.context = told.spent, told.context
-        if told.called:
-            message.called = True
-            self._span.note(told.ended)
-        if told.path and (call := self._call(message, told.call_id, told.tool, {"paths": (told.path,)})):
-            self._end(told.call_id, call, told.status)
-        if len(self._messages) > _PENDING:
-            self._settle()
-        return True
-
     def _write(self, written: Mapping[str, Any]) -> None:
         name, kind = shapes.text(written, "id"), shapes.text(written, "type")
         if not name or not kind or hash(name) in self._final:
@@ -179,8 +155,7 @@ class GeminiTranscript(LineTranscript):
             self._called(known, call)
         for part in shapes.items(written, "content"):
             self._part(known, part)
-        if len(self._messages) > _PENDING:
-            self._settle()
+        self._bound()
 
     def _called(self, message: Message, told: Mapping[str, Any]) -> None:
         call_id = shapes.text(told, "id")
@@ -216,17 +191,27 @@ class GeminiTranscript(LineTranscript):
             return None
         call = self._calls.get(call_id)
         if call is None:
-            call = self._calls[call_id] = message.calls[call_id] = Call(tool=tool, given=kept(given))
+            call = self._calls[call_id] = Call(tool=tool, given=kept(given) if given else {})
+            if message.calls is None:
+                message.calls = {}
+            message.calls[call_id] = call
             message.called = True
             self._open.add(call_id)
         elif given:
-            call.given = kept(given)
+            call.given, call.path = kept(given), ""
         return call
 
     def _end(self, call_id: str, call: Call, status: str) -> None:
         call.status = status
         if status:
             self._open.discard(call_id)
+
+    def _edited(self, message: Message, call_id: str, tool: str, path: str, status: str) -> None:
+        """A call that edits a file was taken without parsing it."""
+        call = self._call(message, call_id, tool, {})
+        if call is not None:
+            call.given, call.path = {}, path
+            self._end(call_id, call, status)
 
     def _rewind(self, target: str) -> None:
         """The user takes back the message and what came behind it; what was done then stays done."""
@@ -235,11 +220,15 @@ class GeminiTranscript(LineTranscript):
             for name in names[names.index(target) :]:
                 self._messages[name].taken_back = True
 
+    def _bound(self) -> None:
+        if len(self._messages) > _PENDING:
+            self._settle()
+
     def _settle(self) -> None:
         name, message = self._messages.popitem(last=False)
         self._told.fold(message)
         self._final.add(hash(name))
-        for call_id in message.calls:
+        for call_id in message.calls or ():
             self._calls.pop(call_id, None)
             self._open.discard(call_id)
             self._final.add(hash(call_id))

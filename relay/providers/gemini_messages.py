@@ -11,7 +11,7 @@ from copy import copy, deepcopy
 from datetime import UTC, datetime
 from typing import Any
 
-from attrs import define, field
+from attrs import define
 
 from relay.core.events import AgentText, Channel, ErrorSignal, ToolKind
 from relay.core.failures import as_failed, classify
@@ -33,14 +33,20 @@ _SNAPSHOT = "<state_snapshot>"
 _AGENT = ("gemini", "model", "assistant")
 _RUNNING = ("", "executing", "scheduled", "validating", "awaiting_approval")
 _TEXT = 20_000
+_NOTHING = (0, 0, 0)
 
 
 @define
 class Call:
-    """A call of a tool."""
+    """A call of a tool.
+
+    Args:
+        path: of the file that it edits, where nothing else is known of what it was given.
+    """
 
     tool: str
     given: Mapping[str, Any]
+    path: str = ""
     status: str = ""
     output: str = ""
     at: datetime | None = None
@@ -68,7 +74,7 @@ class Message:
     spent: tuple[int, int, int] = (0, 0, 0)
     context: int = 0
     called: bool = False
-    calls: dict[str, Call] = field(factory=dict)
+    calls: dict[str, Call] | None = None
 
 
 class Told:
@@ -96,34 +102,34 @@ class Told:
     def fold(self, message: Message) -> None:
         """What a message says and did."""
         lift, at, side = self.lift, message.at, message.side
-        lift.at(at)
+        if at is not None:
+            lift.at(at)
         words = "" if message.taken_back or side else message.text
-        match message.kind:
-            case "user":
-                self._prompt(words, at)
-            case "error" if words:
-                error = ErrorSignal(channel=Channel.TRANSCRIPT, text=words)
-                now = at or datetime.fromtimestamp(0, UTC)
-                lift.failed(error, as_failed(classify(error, _WORDING, now=now, zone=UTC, printed_at=at)), at)
-            case kind if kind in _AGENT:
-                self._answer(message, words)
-            case _:
-                pass
-        for call_id, call in message.calls.items():
+        kind = message.kind
+        if kind in _AGENT:
+            self._answer(message, words)
+        elif kind == "user":
+            self._prompt(words, at)
+        elif kind == "error" and words:
+            error = ErrorSignal(channel=Channel.TRANSCRIPT, text=words)
+            now = at or datetime.fromtimestamp(0, UTC)
+            lift.failed(error, as_failed(classify(error, _WORDING, now=now, zone=UTC, printed_at=at)), at)
+        for call_id, call in (message.calls or {}).items():
             _act(lift, call_id, call, call.at or at, side)
 
     def _answer(self, message: Message, words: str) -> None:
         lift, is_own = self.lift, not (message.side or message.taken_back)
         lift.model = message.model or lift.model
-        speaks = bool(message.line) and is_own
-        if speaks:
-            self._line = message.line
-            lift.message_count += 1
+        speaks = False
+        if message.line:
+            if speaks := is_own:
+                self._line = message.line
+                lift.message_count += 1
         elif words.strip():
             self._settle()
             lift.take(AgentText(text=words), message.at)
             speaks = True
-        if any(message.spent):
+        if message.spent != _NOTHING:
             self._spending.add(*message.spent)
             lift.context(0 if message.side else message.context)
         if is_own:
@@ -155,6 +161,11 @@ def _act(lift: Lift, call_id: str, call: Call, at: datetime | None, side: bool) 
     kind = kind_of(call.tool)
     if not lift.thorough and kind in QUIET:
         lift.at(at)
+        return
+    if call.path:
+        lift.at(at)
+        if call.status == "success":
+            lift.changed(call.path)
         return
     ended = call.status not in _RUNNING
     output = _NOISE.sub("", call.output).strip()

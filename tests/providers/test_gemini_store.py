@@ -242,6 +242,35 @@ def test_a_message_that_is_written_again_is_one_message(tmp_path: Path) -> None:
     assert shown(intel, "tokens") == (40, 60, 7)
 
 
+@pytest.mark.parametrize(
+    "text", ["Done.", 'as in ","tokens":{"input":1}', '{"$set":{}}', ',"toolCalls":[{"id":"x"', "C:\\"]
+)
+def test_whole_messages_say_the_same_in_a_list(text: str, tmp_path: Path) -> None:
+    spent = {"input": 100, "output": 5, "cached": 60, "thoughts": 2, "tool": 0, "total": 107}
+    thoughts = [{"subject": text, "description": text, "timestamp": "2026-05-01T10:00:01.000Z"}]
+    said = message("g", "gemini", text, thoughts=thoughts, tokens=spent, model="m")
+    answer = {"id": "c", "name": "replace", "response": {"output": text}}
+    done = {
+        **call("c", "replace", {"file_path": "/w/shop/a.py", "new_string": text}),
+        "result": [{"functionResponse": answer}],
+        "status": "success",
+        "timestamp": "2026-05-01T10:00:02.000Z",
+        "resultDisplay": {"fileDiff": text},
+    }
+    edit = {
+        key: done[key] for key in ("id", "name", "args", "result", "status", "timestamp", "resultDisplay")
+    }
+    again = {**said, "timestamp": "2026-05-01T10:00:09.000Z", "toolCalls": [edit]}
+    home = put(tmp_path, HEAD, message("u", "user", "Do it"), said, again)
+
+    for depth in Depth:
+        intel = the_one(STORE, machine(home), depth)
+        assert (intel.last_message, intel.message_count, intel.files_changed) == (text, 2, ("a.py",))
+        assert shown(intel, "tokens") == (40, 60, 7)
+        assert intel.last_activity is not None
+        assert intel.last_activity.second == 2
+
+
 def test_what_was_done_stays_done_when_the_model_is_shown_other_messages(tmp_path: Path) -> None:
     done = call("c", "write_file", {"file_path": "/w/shop/a.py", "content": "x"})
     home = put(
