@@ -20,13 +20,13 @@ from relay.core.prompts import typed
 from relay.providers import shapes
 from relay.providers.acts import OpenCalls, plan_in
 from relay.providers.qwen_skim import BEGINNING, HEAD, QwenSkim
-from relay.providers.skimming import is_single, skim_lines
+from relay.providers.skimming import is_single
 from relay.providers.transcript import LineTranscript
 from relay.providers.wordings import wording_of
 
 _WORDING = wording_of("qwen")
 _EXIT = re.compile(r"^Exit Code: (\d{1,10})\s*$", re.MULTILINE)
-_UUID = re.compile(rb'\{"uuid":"([^"\\]{1,100})"')
+_UUID = re.compile(rb'\{"uuid":"([!#-\[\]-~]{1,100})"')
 _STAMP = re.compile(rb'"timestamp":"([0-9TZ:.+-]{10,40})"')
 _BRANCH = re.compile(rb'"gitBranch":"([^"\\]{1,300})"')
 _RESPONSE = re.compile(
@@ -49,14 +49,14 @@ class QwenTranscript(LineTranscript):
         self._seen: set[int] = set()
         self._calls = OpenCalls()
         self._states = self._changed_states = b""
-        self._skimmed = QwenSkim(self.lift, self._seen)
+        self._skimmed = QwenSkim(self.lift, self._seen, self._calls)
 
     def take_block(self, data: bytes) -> None:
         """See `LineTranscript`."""
         if self.lift.thorough:
             super().take_block(data)
             return
-        skim_lines(data, BEGINNING, HEAD, self._skimmed.take, self.take_line)
+        self._skimmed.take_block(data, self.take_line)
 
     def take(self, line: bytes) -> None:
         """See `LineTranscript`."""
@@ -122,13 +122,10 @@ class QwenTranscript(LineTranscript):
         if not self._skim(line):
             return False
         found = _STAMP.search(line, 0, _HEAD)
-        call_id, ok = (
-            response[1].decode("utf-8", "replace"),
-            result[1] == b"success" and response[2] != b"error",
-        )
-        if not self._skimmed.ended(call_id, ok):
+        ok = result[1] == b"success" and response[2] != b"error"
+        if not self._skimmed.ended(response[1], ok):
             at = shapes.iso({"at": found[1].decode()}, "at") if found else None
-            self._calls.end(self.lift, call_id=call_id, at=at, ok=ok)
+            self._calls.end(self.lift, call_id=response[1].decode("utf-8", "replace"), at=at, ok=ok)
         self.lift.turn_open = True
         return True
 
@@ -136,9 +133,10 @@ class QwenTranscript(LineTranscript):
         name, found, branch = _UUID.match(line), _STAMP.search(line, 0, _HEAD), _BRANCH.search(line, 0, _HEAD)
         if name is None or found is None:
             return False
-        if hash(name[1].decode("utf-8", "replace")) in self._seen:
+        number = hash(name[1])
+        if number in self._seen:
             return False
-        self._is_repeated(name[1].decode("utf-8", "replace"))
+        self._seen.add(number)
         self.lift.at(shapes.iso({"at": found[1].decode()}, "at"))
         self.lift.named(branch=branch[1].decode("utf-8", "replace") if branch else "")
         return True
@@ -146,7 +144,7 @@ class QwenTranscript(LineTranscript):
     def _is_repeated(self, uuid: str) -> bool:
         if not uuid:
             return False
-        number = hash(uuid)
+        number = hash(uuid.encode("utf-8", "replace"))
         if number in self._seen:
             self.lift.skip("duplicate")
             return True
@@ -197,7 +195,7 @@ class QwenTranscript(LineTranscript):
             error = shapes.text(response, "error")
             output = error or shapes.text(response, "output")
             ok = not error and status in ("", "success")
-            if self._skimmed.ended(shapes.text(answer, "id"), ok):
+            if self._skimmed.ended(shapes.text(answer, "id").encode("utf-8", "replace"), ok):
                 continue
             found, code = _EXIT.search(output), shapes.number(display, "exitCode")
             self._calls.end(

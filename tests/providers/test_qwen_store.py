@@ -221,6 +221,58 @@ def test_thoughts_are_not_said_and_cached_input_is_apart(tmp_path: Path) -> None
     assert (shown(intel, "said"), shown(intel, "tokens")) == (("user: Go", "agent: Done."), (30, 70, 8))
 
 
+TEXTS = {
+    "plain": "Done.",
+    "like the end of a record": 'as in "}]},"usageMetadata":{"promptTokenCount":1}',
+    "like another part": '{"text":"no"},{"functionCall":{"id":"x"',
+    "like another key": 'a","thought":true',
+    "like its end": 'print("{',
+    "a backslash at its end": "C:\\",
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("folder", ["/w/app", "C:\\Users\\me\\app", '/w/"app"'])
+def test_whole_answers_say_the_same_in_a_list(folder: str, name: str, tmp_path: Path) -> None:
+    text = TEXTS[name]
+    head = {"parentUuid": None, "sessionId": ID, "timestamp": "2026-05-01T10:00:00.000Z"}
+    place = {"provenance": "", "cwd": folder, "version": "1", "gitBranch": "main"}
+    call = {
+        "functionCall": {"id": "c", "name": "edit", "args": {"file_path": "src/a.py", "new_string": text}}
+    }
+    usage = {"totalTokenCount": 12, "promptTokenCount": 10, "candidatesTokenCount": 2}
+
+    def answer(number: int, *parts: dict[str, Any]) -> dict[str, Any]:
+        said = {"model": "m", "message": {"role": "model", "parts": list(parts)}}
+        spent = {"usageMetadata": usage, "contextWindowSize": 1_000}
+        return {"uuid": f"a{number}", **head, "type": "assistant", **place, **said, **spent}
+
+    response = {"functionResponse": {"id": "c", "name": "edit", "response": {"output": text}}}
+    done = {
+        "message": {"role": "user", "parts": [response]},
+        "toolCallResult": {"callId": "c", "status": "success", "resultDisplay": text},
+    }
+    home = put(
+        tmp_path,
+        {
+            "uuid": "u",
+            **head,
+            "type": "user",
+            **place,
+            "message": {"role": "user", "parts": [{"text": "Go"}]},
+        },
+        answer(1, {"text": "First"}),
+        answer(2, {"text": text}, call),
+        {"uuid": "t", **head, "type": "tool_result", **place, **done},
+        answer(3, {"text": text}),
+    )
+
+    for depth in Depth:
+        intel = the_one(STORE, machine(home), depth)
+        assert (intel.last_message, intel.message_count, intel.files_changed) == (text, 4, ("src/a.py",))
+        assert shown(intel, "tokens") == (30, 0, 6)
+
+
 def test_messages_that_nobody_typed_are_no_prompts(tmp_path: Path) -> None:
     home = put(
         tmp_path,
