@@ -26,8 +26,8 @@ from relay.core.failures import as_failed, classify
 from relay.core.prompts import typed
 from relay.providers import shapes
 from relay.providers.acts import OpenCalls, kind_of, status_of
-from relay.providers.copilot_skim import BEGINNING, HEAD, CopilotSkim
-from relay.providers.skimming import is_single, skim_lines
+from relay.providers.copilot_skim import BEGINNING, CopilotSkim
+from relay.providers.skimming import is_single
 from relay.providers.store_protocol import StoreFiles
 from relay.providers.transcript import LineTranscript
 from relay.providers.wordings import wording_of
@@ -62,7 +62,7 @@ class CopilotTranscript(LineTranscript):
         if self.lift.thorough:
             super().take_block(data)
             return
-        skim_lines(data, BEGINNING, HEAD, self._skimmed.take, self.take_line)
+        self._skimmed.take_block(data, self.take_line)
 
     def take(self, line: bytes) -> None:
         """See `LineTranscript`."""
@@ -138,7 +138,7 @@ class CopilotTranscript(LineTranscript):
     def _is_repeated(self, name: str) -> bool:
         if not name:
             return False
-        number = hash(name)
+        number = hash(name.encode("utf-8", "replace"))
         if number in self._seen:
             self.lift.skip("duplicate")
             return True
@@ -176,10 +176,12 @@ class CopilotTranscript(LineTranscript):
         self.lift.server(shapes.text(data, "mcpServerName"))
         if name == "skill":
             self.lift.skill(shapes.text(given, "skill") or shapes.text(given, "name"))
+        call_id = shapes.text(data, "toolCallId")
+        self._skimmed.parsed.add(call_id.encode("utf-8", "replace"))
         self._calls.begin(
             self.lift,
             tool=name,
-            call_id=shapes.text(data, "toolCallId"),
+            call_id=call_id,
             given=given,
             at=at,
             side=bool(shapes.text(data, "parentToolCallId")),
@@ -190,12 +192,15 @@ class CopilotTranscript(LineTranscript):
         result, error = shapes.mapping(data, "result"), shapes.mapping(data, "error")
         code = shapes.number(shapes.mapping(data, "shellExecution"), "exitCode")
         ok = data.get("success") is not False
-        if self._skimmed.ended(shapes.text(data, "toolCallId"), ok):
+        call_id = shapes.text(data, "toolCallId")
+        known = call_id.encode("utf-8", "replace")
+        self._skimmed.parsed.discard(known)
+        if self._skimmed.ended(known, ok):
             lift.turn_open = True
             return
         name = self._calls.end(
             lift,
-            call_id=shapes.text(data, "toolCallId"),
+            call_id=call_id,
             tool=shapes.text(data, "toolName"),
             at=at,
             ok=ok,

@@ -196,6 +196,21 @@ def test_files_that_a_command_changed_are_told_by_its_result(tmp_path: Path) -> 
         assert (intel.files_changed, intel.files_outside) == (("a.py",), ("/w/other/b.py",))
 
 
+@pytest.mark.parametrize("name", ['odd "name".py', "plain.py", "back\\slash.py"])
+def test_an_edit_whose_result_names_no_files(name: str, tmp_path: Path) -> None:
+    given = {"path": f"/w/app/{name}", "old_str": "a", "new_str": "b"}
+    home = put(
+        tmp_path,
+        START,
+        GO,
+        event(3, "tool.execution_start", toolCallId="c", toolName="edit", arguments=given),
+        event(4, "tool.execution_complete", toolCallId="c", success=True, result={"content": "Done"}),
+    )
+
+    for depth in Depth:
+        assert the_one(STORE, machine(home), depth).files_changed == (name,)
+
+
 def test_the_last_account_makes_up_for_usage_that_is_lost(tmp_path: Path) -> None:
     usage = {"inputTokens": 100, "cacheReadTokens": 60, "outputTokens": 5}
     twice = {"inputTokens": 210, "cacheReadTokens": 130, "outputTokens": 9}
