@@ -197,7 +197,7 @@ def _failed(intel: Mapping[str, Any]) -> list[str]:
 
 
 def _limit(limit: Mapping[str, Any]) -> str:
-    from relay.core.detect import limit_in_words
+    from relay.core.failures import limit_in_words
 
     told = limit_in_words(limit["failure"], limit["why"])
     return told + (f", resets {instant(limit['resetsAt'])}" if limit["resetsAt"] else "")

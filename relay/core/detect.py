@@ -14,7 +14,6 @@ from typing import Any
 import attrs
 from attrs import field, frozen
 
-from relay.core.events import FailureClass
 from relay.core.intel import SessionIntel
 from relay.core.paths import normal
 from relay.core.quoting import one_line
@@ -233,17 +232,6 @@ def take_over(agent: DetectedAgent) -> str:
     # Somebody has to name the folder where nothing tells it.
     folder = "" if agent.intel.cwd else " --folder DIR"
     return f"relay detect --adopt {agent.id} --start{folder}"
-
-
-def limit_in_words(failure: str, why: str) -> str:
-    """A limit that an agent met, for people: what sort of failure it is, and by what that was told.
-
-    Args:
-        failure: a value of `FailureClass`.
-    """
-    if failure in (FailureClass.OTHER, FailureClass.NONE):
-        return why
-    return f"{failure.removesuffix('_transient').replace('_', ' ')} ({why})"
 
 
 def agent_view(agent: DetectedAgent, *, full: bool = False) -> dict[str, Any]:

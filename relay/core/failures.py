@@ -257,3 +257,14 @@ def _rules(ruling: _Ruling, signal: ErrorSignal, facts: Facts) -> tuple[str | No
 def _wait(rule: str | None) -> float:
     wait = duration_of(rule.removeprefix("in:")) if rule and rule.startswith("in:") else None
     return wait.total_seconds() if wait is not None else 0.0
+
+
+def limit_in_words(failure: str, why: str) -> str:
+    """A limit that an agent met, for people: what sort of failure it is, and by what that was told.
+
+    Args:
+        failure: a value of `FailureClass`.
+    """
+    if failure in (FailureClass.OTHER, FailureClass.NONE):
+        return why
+    return f"{failure.removesuffix('_transient').replace('_', ' ')} ({why})"

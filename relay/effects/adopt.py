@@ -22,8 +22,9 @@ from relay.core.adoption import PRESETS
 from relay.core.brief import render
 from relay.core.chain import Target
 from relay.core.contract import ChangedPath, Circumstances, Contract, build, sign
-from relay.core.detect import DetectedAgent, limit_in_words
+from relay.core.detect import DetectedAgent
 from relay.core.facts import SessionFacts
+from relay.core.failures import limit_in_words
 from relay.core.fidelity import score
 from relay.core.intel import SessionIntel
 from relay.core.quoting import one_line
