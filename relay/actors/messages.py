@@ -146,12 +146,17 @@ class Begin:
 
 @frozen(kw_only=True)
 class Recover:
-    """To a session actor: rebuild from the store."""
+    """To a session actor: rebuild from the store.
+
+    Args:
+        exists: the store listed it, or it was seen before. Otherwise somebody named it, and it may be none.
+    """
 
     sid: str
     repository: str
     policy: Mapping[str, Any]
     at: datetime
+    exists: bool = True
 
 
 @frozen(kw_only=True)

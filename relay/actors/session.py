@@ -238,7 +238,8 @@ class SessionActor(RelayActor):
         waiting += [message.correlation for message in self._queued]
         for correlation in waiting:
             self.send(self.wires.facade, Answered(correlation=correlation, answer=refused))
-        if self._recovering is None:
+        unheard_of = self._recovering is not None and not self._recovering.exists
+        if self._recovering is None or (unheard_of and report.code == "not_found"):
             self.send(self.myAddress, ActorExitRequest())
             return
         # Its agent may be at work: it must not be forgotten until the next start.

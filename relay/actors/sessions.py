@@ -84,7 +84,7 @@ class SessionSupervisorActor(RelayActor):
         child = self._children.get(message.sid)
         if child is None or (child.address is None and child.ended):
             policy = child.policy if child else self._policies.get(message.repository, {})
-            child = self._recover(message.sid, message.repository, policy)
+            child = self._recover(message.sid, message.repository, policy, exists=child is not None)
         if child.address is None:
             child.waiting.append(message)
         else:
@@ -221,9 +221,12 @@ class SessionSupervisorActor(RelayActor):
         self._children[sid] = child
         return child
 
-    def _recover(self, sid: str, repository: str, policy: Mapping[str, Any]) -> _Child:
+    def _recover(
+        self, sid: str, repository: str, policy: Mapping[str, Any], *, exists: bool = True
+    ) -> _Child:
         child = self._spawn(sid, repository, policy)
-        self.send(child.address, Recover(sid=sid, repository=repository, policy=policy, at=self.now))
+        recover = Recover(sid=sid, repository=repository, policy=policy, at=self.now, exists=exists)
+        self.send(child.address, recover)
         return child
 
     def child_exited(self, address: Address) -> None:

@@ -45,6 +45,21 @@ def test_asked_for_again_under_the_same_id_it_is_begun(begin: Begin) -> None:
     assert isinstance(daemon.answers[again], commands.Accepted)
 
 
+def test_a_command_for_one_that_never_was_is_refused_and_leaves_nothing_behind(begin: Begin) -> None:
+    world = FakeWorld()
+    world.faults["SaveSession"] = [full_disk()]
+    daemon = begin(WORKS, world=world)
+    daemon.run()
+    asked = daemon.command(commands.Pause)
+    daemon.run()
+    refused = daemon.answers[asked]
+    assert isinstance(refused, commands.Refused)
+    assert refused.code == "not_found"
+    listed = daemon.ask_root(messages.DescribeTree)
+    daemon.run()
+    assert "s-1" not in str(daemon.answers[listed])
+
+
 def test_what_could_not_be_taken_away_is_said(begin: Begin) -> None:
     world = FakeWorld()
     world.faults["SaveSession"] = [full_disk()]
