@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
+
+from attrs import frozen
 
 from relay.actors.base import Address, RelayActor
 from relay.actors.messages import Answered, DescribeProviders, IsolateProvider
 from relay.core import asks, circuit, effects, reports
 from relay.core.chain import Target, parse_target
+from relay.core.circuit import Breaker, Circuit
 from relay.core.commands import Accepted, Refused
-from relay.core.policies import CircuitPolicy
 from relay.core.wire import from_wire, to_wire
 from relay.errors import ConfigError
+
+SAVE_QUOTA_SECONDS = 5.0
+"""Quotas change with every answer of a model; they are put on disk this often at the most."""
+SAVE_AGAIN_SECONDS = 60.0
+
+
+@frozen(kw_only=True)
+class _Waiting:
+    """A session that was refused all that it wanted."""
+
+    session: Address
+    wanted: frozenset[Target]
 
 
 class ProviderPoolActor(RelayActor):
@@ -20,9 +34,12 @@ class ProviderPoolActor(RelayActor):
 
     def __init__(self) -> None:
         super().__init__()
-        self._breakers: dict[Target, circuit.Breaker] = {}
+        self._breakers: dict[Target, Breaker] = {}
         self._probes: dict[Target, str] = {}
-        self._policy = CircuitPolicy()
+        self._waiting: dict[str, _Waiting] = {}
+        self._loaded = False
+        self._early: list[tuple[asks.ToPool | IsolateProvider | DescribeProviders, Address]] = []
+        self._save_due = False
 
     def wired(self) -> None:
         """Ask for what an earlier life knew."""
@@ -31,11 +48,33 @@ class ProviderPoolActor(RelayActor):
     def receive_BreakersLoaded(self, report: reports.BreakersLoaded, sender: Address) -> None:
         """What an earlier life knew; a probe under way then is nobody's now."""
         for name, data in report.breakers:
-            breaker = circuit.probe_lost(from_wire(data, circuit.Breaker))
-            self._breakers.setdefault(_target(name), breaker)
+            try:
+                self._breakers[_target(name)] = circuit.probe_lost(from_wire(data, Breaker))
+            except ConfigError as error:
+                self._problem(report.at, "LoadBreakers", f"the breaker of {name}: {error.message}", "")
+        self._go_on()
+
+    def receive_EffectFailed(self, report: reports.EffectFailed, sender: Address) -> None:
+        """Breakers that can't be saved or read are a loss of memory, not of work: say it, go on."""
+        self._problem(report.at, report.effect, report.message, report.hint)
+        if report.effect == "LoadBreakers":
+            self._go_on()
+        elif report.effect == "SaveBreakers":
+            self._save_soon(report.at, SAVE_AGAIN_SECONDS)
+
+    def _go_on(self) -> None:
+        """What came before the breakers were read is answered now, by what they say."""
+        self._loaded = True
+        early, self._early = self._early, []
+        for message, sender in early:
+            self.receiveMessage(message, sender)
 
     def receive_ChooseTarget(self, ask: asks.ChooseTarget, sender: Address) -> None:
         """The first of the wanted that can be used now."""
+        if self._comes_early(ask, sender):
+            return
+        self._release(ask.sid, ask.at)
+        self._waiting.pop(ask.sid, None)
         over: list[tuple[Target, str]] = []
         wakes: list[datetime] = []
         for target in ask.wanted:
@@ -44,12 +83,10 @@ class ProviderPoolActor(RelayActor):
                 self._set(target, circuit.restore(ask.at), ask.at)
                 self.send(sender, chosen)
                 return
-            breaker = self._breaker(target)
-            if self._probes.get(target) == ask.sid:
-                breaker = circuit.probe_lost(breaker)
-            answer = circuit.admit(breaker, ask.at, threshold=ask.threshold)
+            answer = circuit.admit(self._breaker(target), ask.at, threshold=ask.threshold)
             if isinstance(answer, circuit.Admitted):
-                self._probes[target] = ask.sid
+                if answer.breaker.state is Circuit.HALF_OPEN:
+                    self._probes[target] = ask.sid
                 self._set(target, answer.breaker, ask.at)
                 chosen = reports.TargetChosen(key=ask.key, at=ask.at, target=target, passed_over=tuple(over))
                 self.send(sender, chosen)
@@ -58,6 +95,7 @@ class ProviderPoolActor(RelayActor):
             if answer.until is not None:
                 wakes.append(answer.until)
         wake = min(wakes, default=None)
+        self._waiting[ask.sid] = _Waiting(session=sender, wanted=frozenset(ask.wanted))
         self.send(
             sender,
             reports.TargetChosen(key=ask.key, at=ask.at, target=None, wake_at=wake, passed_over=tuple(over)),
@@ -65,24 +103,51 @@ class ProviderPoolActor(RelayActor):
 
     def receive_NoteFailure(self, ask: asks.NoteFailure, sender: Address) -> None:
         """A turn or a start failed."""
-        self._set(
-            ask.target, circuit.failed(self._breaker(ask.target), ask.verdict, ask.at, self._policy), ask.at
-        )
+        if self._comes_early(ask, sender):
+            return
+        before = self._breaker(ask.target)
+        after = circuit.failed(before, ask.verdict, ask.at, ask.policy, chance=ask.chance)
+        self._set(ask.target, after, ask.at)
+
+    def receive_NoteAnswer(self, ask: asks.NoteAnswer, sender: Address) -> None:
+        """The target's model answers: a probe has told what it was to tell."""
+        if not self._comes_early(ask, sender):
+            self._set(ask.target, circuit.answered(self._breaker(ask.target), ask.at), ask.at)
 
     def receive_NoteSuccess(self, ask: asks.NoteSuccess, sender: Address) -> None:
         """The target works."""
-        self._set(ask.target, circuit.succeeded(self._breaker(ask.target), ask.at), ask.at)
+        if not self._comes_early(ask, sender):
+            self._set(ask.target, circuit.succeeded(self._breaker(ask.target), ask.at), ask.at)
 
     def receive_NoteQuota(self, ask: asks.NoteQuota, sender: Address) -> None:
         """What is left, as the provider tells it."""
+        if self._comes_early(ask, sender):
+            return
         before = self._breaker(ask.target)
         after = circuit.quota_told(before, ask.windows, ask.at)
-        if after.windows != before.windows:
-            self._breakers[ask.target] = after
-            self._tell("quota", ask.target, ask.at, {"windows": to_wire(after.windows)})
+        if after.windows == before.windows:
+            return
+        self._breakers[ask.target] = after
+        self._tell("quota", ask.target, ask.at, {"windows": to_wire(after.windows)})
+        self._save_soon(ask.at)
+
+    def receive_LeaveTargets(self, ask: asks.LeaveTargets, sender: Address) -> None:
+        """A session stopped using what it used: who waits for the end of its probe can probe."""
+        if self._comes_early(ask, sender):
+            return
+        self._release(ask.sid, ask.at)
+        if ask.over:
+            self._waiting.pop(ask.sid, None)
+
+    def receive_TimerFired(self, report: reports.TimerFired, sender: Address) -> None:
+        """Quotas and counts that changed are due to be put on disk."""
+        if self._save_due:
+            self._save()
 
     def receive_IsolateProvider(self, message: IsolateProvider, sender: Address) -> None:
         """By hand."""
+        if self._comes_early(message, sender):
+            return
         try:
             target = _target(message.target)
         except ConfigError as error:
@@ -95,43 +160,67 @@ class ProviderPoolActor(RelayActor):
         else:
             after = circuit.restore(message.at)
         self._set(target, after, message.at)
-        answer = Accepted(data=self._view(target))
+        answer = Accepted(data=self._view(target, message.at))
         self.send(sender, Answered(correlation=message.correlation, answer=answer))
 
     def receive_DescribeProviders(self, message: DescribeProviders, sender: Address) -> None:
         """Breakers and quotas."""
-        views = [self._view(target) for target in sorted(self._breakers)]
+        if self._comes_early(message, sender):
+            return
+        views = [self._view(target, message.at) for target in sorted(self._breakers)]
         answer = Accepted(data={"circuits": views})
         self.send(sender, Answered(correlation=message.correlation, answer=answer))
 
-    def receive_EffectFailed(self, report: reports.EffectFailed, sender: Address) -> None:
-        """Breakers that can't be saved or read are a loss of memory, not of work: say it, go on."""
-        entry = effects.JournalEntry(
-            repository="",
-            session="",
-            type="effect_failed",
-            at=report.at,
-            data={"effect": report.effect, "message": report.message, "hint": report.hint},
-        )
-        self.send(self.wires.journal, asks.Record(entries=(entry,)))
+    def _comes_early(
+        self, message: asks.ToPool | IsolateProvider | DescribeProviders, sender: Address
+    ) -> bool:
+        """Nothing is decided before it is known what an earlier life knew."""
+        if not self._loaded:
+            self._early.append((message, sender))
+        return not self._loaded
 
-    def _breaker(self, target: Target) -> circuit.Breaker:
-        return self._breakers.get(target, circuit.Breaker())
+    def _release(self, sid: str, at: datetime) -> None:
+        """What this session probed, another one may."""
+        for target in [target for target, prober in self._probes.items() if prober == sid]:
+            self._set(target, circuit.probe_lost(self._breaker(target)), at)
 
-    def _set(self, target: Target, breaker: circuit.Breaker, at: datetime) -> None:
-        before = self._breakers.get(target)
+    def _breaker(self, target: Target) -> Breaker:
+        return self._breakers.get(target, Breaker())
+
+    def _set(self, target: Target, breaker: Breaker, at: datetime) -> None:
+        before = self._breaker(target)
         self._breakers[target] = breaker
-        if before is not None and before.state is breaker.state and before.open_until == breaker.open_until:
+        if breaker == before:
             return
-        if before is None and breaker == circuit.Breaker():
+        if breaker.state is not Circuit.HALF_OPEN or breaker.probe_until is None:
+            self._probes.pop(target, None)
+            self._wake(target, before, breaker, at)
+        if before.state is breaker.state and before.open_until == breaker.open_until:
+            if before.failures != breaker.failures:
+                self._save_soon(at)
             return
-        if before is None and breaker.state is circuit.Circuit.CLOSED:
+        self._tell("circuit", target, at, self._view(target, at))
+        self._save()
+
+    def _wake(self, target: Target, before: Breaker, after: Breaker, at: datetime) -> None:
+        """Those that were refused this target may ask again before the time that they were told."""
+        if before.state is Circuit.CLOSED or after.state not in (Circuit.CLOSED, Circuit.HALF_OPEN):
             return
-        self._tell("circuit", target, at, self._view(target))
+        for sid in [sid for sid, waiting in self._waiting.items() if target in waiting.wanted]:
+            waiting = self._waiting.pop(sid)
+            self.send(waiting.session, reports.TargetFree(key="target-free", at=at))
+
+    def _save_soon(self, at: datetime, seconds: float = SAVE_QUOTA_SECONDS) -> None:
+        if not self._save_due:
+            self._save_due = True
+            self.want(effects.SetTimer(key="save-breakers", at=at + timedelta(seconds=seconds)))
+
+    def _save(self) -> None:
+        self._save_due = False
         saved = tuple((f"{t.provider}/{t.account}", to_wire(b)) for t, b in self._breakers.items())
         self.want(effects.SaveBreakers(key="save-breakers", breakers=saved))
 
-    def _view(self, target: Target) -> dict[str, Any]:
+    def _view(self, target: Target, at: datetime) -> dict[str, Any]:
         breaker = self._breaker(target)
         view = to_wire(breaker)
         view.update(
@@ -139,9 +228,19 @@ class ProviderPoolActor(RelayActor):
             provider=target.provider,
             account=target.account,
             state=breaker.state,
-            fractionUsed=breaker.fraction_used,
+            fractionUsed=breaker.fraction_used(at),
         )
         return dict(view)
+
+    def _problem(self, at: datetime, effect: str, message: str, hint: str) -> None:
+        entry = effects.JournalEntry(
+            repository="",
+            session="",
+            type="effect_failed",
+            at=at,
+            data={"effect": effect, "message": message, "hint": hint},
+        )
+        self.send(self.wires.journal, asks.Record(entries=(entry,)))
 
     def _tell(self, kind: str, target: Target, at: datetime, data: dict[str, Any]) -> None:
         entry = effects.JournalEntry(

@@ -95,7 +95,12 @@ async def session_settings(context: ApiContext, body: RunRequest) -> SessionSett
 def policy_of(config: Config) -> SessionPolicy:
     """The repository's settings that a session follows."""
     caps = tuple((p.name, p.declared_cap) for p in config.providers if p.declared_cap)
-    return SessionPolicy(retry=config.retry, approvals=config.approvals.policy, declared_caps=caps)
+    return SessionPolicy(
+        retry=config.retry,
+        approvals=config.approvals.policy,
+        circuit=config.circuit,
+        declared_caps=caps,
+    )
 
 
 def _trusted_config(context: ApiContext, root: Path) -> Config:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from attrs import frozen
+from attrs import field, frozen
 
 from relay.core.chain import Target
 from relay.core.effects import JournalEntry, LastPlaces
 from relay.core.events import PermissionAsked, QuotaWindow, Verdict
+from relay.core.policies import CircuitPolicy
 from relay.core.record import SessionRecord
 
 
@@ -90,10 +91,25 @@ class ChooseTarget:
 
 @frozen(kw_only=True)
 class NoteFailure:
-    """To the provider pool: a turn or a start on this target failed."""
+    """To the provider pool: a turn or a start on this target failed.
+
+    Args:
+        policy: when failures open the breaker, by the session's repository.
+        chance: 0 to 1, for jitter.
+    """
 
     target: Target
     verdict: Verdict
+    at: datetime
+    policy: CircuitPolicy = field(factory=CircuitPolicy)
+    chance: float = 0.0
+
+
+@frozen(kw_only=True)
+class NoteAnswer:
+    """To the provider pool: the target's model answers in a turn that is not over yet."""
+
+    target: Target
     at: datetime
 
 
@@ -112,6 +128,19 @@ class NoteQuota:
     target: Target
     windows: tuple[QuotaWindow, ...]
     at: datetime
+
+
+@frozen(kw_only=True)
+class LeaveTargets:
+    """To the provider pool: this session uses no target any more; what it probed, another one may.
+
+    Args:
+        over: it wants none again either.
+    """
+
+    sid: str
+    at: datetime
+    over: bool = False
 
 
 @frozen(kw_only=True)
@@ -158,7 +187,7 @@ class Confirm:
 
 
 ToAdapter = DetachRun | ReachSafePoint | Say | Interrupt | AnswerPermission
-ToPool = ChooseTarget | NoteFailure | NoteSuccess | NoteQuota
+ToPool = ChooseTarget | NoteFailure | NoteAnswer | NoteSuccess | NoteQuota | LeaveTargets
 ToDesk = OpenApproval | CloseApprovals
 ToJournal = Record | Confirm
 Ask = AttachRun | ToAdapter | ToPool | ToDesk | ToJournal

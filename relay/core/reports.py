@@ -378,6 +378,14 @@ class TargetChosen:
 
 
 @frozen(kw_only=True)
+class TargetFree:
+    """From the provider pool: a target that this session was refused may be free now."""
+
+    key: str
+    at: datetime
+
+
+@frozen(kw_only=True)
 class AmbientLoaded:
     """Keys of the agent sessions that were announced; None when none ever were looked for."""
 
@@ -482,4 +490,5 @@ Report = (
     | AgentsSurveyed
     | GarbageCollected
     | TargetChosen
+    | TargetFree
 )

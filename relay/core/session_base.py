@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from abc import ABC, abstractmethod
 from collections import deque
 from datetime import datetime
@@ -11,6 +12,7 @@ from attrs import evolve
 
 from relay.core import asks, effects, reports
 from relay.core.chain import Target, candidates
+from relay.core.events import Verdict
 from relay.core.facts import SessionFacts
 from relay.core.fsm import TERMINAL, State, Step, Trigger, advance
 from relay.core.record import Run, SessionRecord
@@ -152,7 +154,8 @@ class SessionBase(ABC):
 
         In this order, so that a session whose output is rewritten has nothing left to be done.
         """
-        return [asks.Confirm(key=OVER, repository=self.record.repository, at=at)]
+        leave = asks.LeaveTargets(sid=self.record.sid, at=at, over=True)
+        return [leave, asks.Confirm(key=OVER, repository=self.record.repository, at=at)]
 
     def _change(self, **changes: Any) -> None:
         """Change fields that are no transition, also in the record being saved."""
@@ -190,6 +193,16 @@ class SessionBase(ABC):
             **changes,
         }
         return self._fire(Trigger.HAND_OFF, at, reason=reason, hold=hold, **settled)
+
+    @property
+    def _chance(self) -> float:
+        """0 to 1, for jitter: the same when a step is taken again, another one in every session."""
+        return zlib.crc32(f"{self.record.sid}:{self.record.attempts}".encode()) / 2**32
+
+    def _failure_noted(self, target: Target, verdict: Verdict, at: datetime) -> asks.NoteFailure:
+        return asks.NoteFailure(
+            target=target, verdict=verdict, at=at, policy=self.policy.circuit, chance=self._chance
+        )
 
     def _target(self) -> Target:
         run = self.record.run

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from datetime import datetime
 
 from attrs import evolve
@@ -109,16 +108,15 @@ class SessionEnds(SessionSteps):
     def _turn_failed(self, verdict: Verdict, ended: TurnEnded, at: datetime) -> Outputs:
         record = self.record
         target = self._target()
-        outputs: Outputs = [asks.NoteFailure(target=target, verdict=verdict, at=at)]
+        outputs: Outputs = [self._failure_noted(target, verdict, at)]
         refused = verdict.failure is FailureClass.REFUSAL
-        chance = zlib.crc32(f"{record.sid}:{record.attempts}".encode()) / 2**32
         decision = decide(
             verdict,
             self.policy.retry,
             now=at,
             attempt=record.attempts,
             has_fallback=self._has_fallback() and not (refused and record.refused),
-            random=chance,
+            random=self._chance,
         )
         words = ended.error.text.strip() if ended.error else ""
         outputs += self._note(

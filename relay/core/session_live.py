@@ -7,7 +7,7 @@ from attrs import define, field, frozen
 from relay.core import asks, effects, reports
 from relay.core.events import PermissionAsked, TurnEnded
 from relay.core.fsm import Step, Trigger
-from relay.core.policies import ApprovalPolicy, RetryPolicy
+from relay.core.policies import ApprovalPolicy, CircuitPolicy, RetryPolicy
 from relay.core.record import SessionRecord
 
 Output = effects.Effect | asks.Ask
@@ -24,6 +24,7 @@ class SessionPolicy:
 
     retry: RetryPolicy = field(factory=RetryPolicy)
     approvals: ApprovalPolicy = field(factory=ApprovalPolicy)
+    circuit: CircuitPolicy = field(factory=CircuitPolicy)
     declared_caps: tuple[tuple[str, int], ...] = ()
 
 
@@ -43,6 +44,7 @@ class LiveRun:
         end: its end, while what it printed is brought into the log.
         turn_open: the agent works on a message.
         seen_life: it has given a sign of life.
+        answered: its model has answered in the turn that is open.
         turns_ended: ends of turns so far.
         turn_end: a turn's end that has not been acted on.
         permissions: requests that wait for an answer, by the provider's id.
@@ -66,6 +68,7 @@ class LiveRun:
     end: reports.ChildGone | None = None
     turn_open: bool = False
     seen_life: bool = False
+    answered: bool = False
     turns_ended: int = 0
     turn_end: TurnEnded | None = None
     tokens: int = 0

@@ -11,6 +11,7 @@ from relay.core.fsm import State, Step, Trigger, redo
 from relay.core.record import Run
 from relay.core.session_base import OVER
 from relay.core.session_live import LiveRun, Outputs
+from relay.core.session_steps import WAKE_JITTER
 from relay.core.session_turns import SessionTurns
 
 SAVE_RETRY_SECONDS = 5.0
@@ -66,6 +67,8 @@ class SessionReports(SessionTurns):
                 return self._seal_runs()
             case reports.Recorded():
                 return self._left(at) if report.key == self._gone_key else []
+            case reports.TargetFree():
+                return self._target_free(at)
             case reports.TargetChosen():
                 return self._chosen(report)
             case reports.ChildStarted():
@@ -137,6 +140,13 @@ class SessionReports(SessionTurns):
             wake_at=None,
             wait_reason="",
         )
+
+    def _target_free(self, at: datetime) -> Outputs:
+        """What it waits for may be there sooner than it was told."""
+        record = self._ahead
+        if record.state is not State.WAITING or record.hold or record.in_place_retry:
+            return []
+        return [effects.SetTimer(key="wake", at=at, jitter=WAKE_JITTER, through_sleep=True)]
 
     def _adopted_native(self, run: Run) -> str:
         """The adopted session's own id, when the first agent can resume it."""

@@ -15,6 +15,8 @@ from relay.core.session_live import LiveRun, Outputs
 from relay.core.session_talk import SessionTalk
 
 INTERRUPT_GRACE_SECONDS = 5.0
+WAKE_JITTER = 5.0
+"""Seconds over which those that wait for the same instant are spread."""
 
 
 class SessionSteps(SessionTalk):
@@ -172,12 +174,13 @@ class SessionSteps(SessionTalk):
 
     def _set_wake(self, at: datetime) -> Outputs:
         record = self.record
+        leave: Outputs = [] if record.in_place_retry else [asks.LeaveTargets(sid=record.sid, at=at)]
         if record.hold:
-            return []
+            return leave
         # Held no more, and the crash came before it was woken: at once.
-        jitter = 0.0 if record.in_place_retry or record.wake_at is None else 5.0
+        jitter = 0.0 if record.in_place_retry or record.wake_at is None else WAKE_JITTER
         wake = record.wake_at or at
-        return [effects.SetTimer(key="wake", at=wake, jitter=jitter, through_sleep=True)]
+        return [*leave, effects.SetTimer(key="wake", at=wake, jitter=jitter, through_sleep=True)]
 
     def _seal_runs(self) -> Outputs:
         return [

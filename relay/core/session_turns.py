@@ -112,6 +112,9 @@ class SessionTurns(SessionEnds):
                     return [] if known else self._persist()
             case TurnStarted():
                 live.turn_open, live.turn_end = True, None
+            case AgentText() | AgentThinking() | ToolCall() if not live.answered:
+                live.answered = True
+                return [] if known else [asks.NoteAnswer(target=self._target(), at=at)]
             case TurnEnded():
                 return self._see_turn_end(event, at, known=known)
             case PermissionAsked():
@@ -133,7 +136,7 @@ class SessionTurns(SessionEnds):
 
     def _see_turn_end(self, event: TurnEnded, at: datetime, *, known: bool) -> Outputs:
         live = self._live
-        live.turn_open = False
+        live.turn_open = live.answered = False
         live.turns_ended += 1
         live.turn_end = event if live.turns_ended > self.record.turns_acted else None
         if event.outcome is TurnOutcome.COMPLETED:
@@ -304,7 +307,7 @@ class SessionTurns(SessionEnds):
             reason = f"{run.target} was gone before it showed life, as when the machine goes down"
             return self._fire(Trigger.START_FAILED, at, prefer=run.target, reason=reason)
         verdict = Verdict(failure=FailureClass.OTHER, why=self.record.reason)
-        outputs: Outputs = [asks.NoteFailure(target=run.target, verdict=verdict, at=at)]
+        outputs: Outputs = [self._failure_noted(run.target, verdict, at)]
         if run.native_resume:
             changes: dict[str, Any] = {"fresh": True, "prefer": run.target}
         else:

@@ -12,6 +12,7 @@ from relay.core.circuit import (
     Circuit,
     CircuitOpen,
     admit,
+    answered,
     failed,
     isolate,
     quota_told,
@@ -118,3 +119,112 @@ def test_isolated_by_hand() -> None:
     answer = admit(isolate(Breaker(), "isolated by hand", NOW), NOW)
 
     assert answer == CircuitOpen(reason="isolated by hand", until=None)
+
+
+WEEKLY = NOW + timedelta(days=3)
+
+
+def open_until(until: datetime) -> Breaker:
+    return failed(Breaker(), verdict(FailureClass.USAGE_LIMIT, until), NOW, POLICY)
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        verdict(FailureClass.USAGE_LIMIT),
+        verdict(FailureClass.USAGE_LIMIT, NOW + timedelta(hours=1)),
+        verdict(FailureClass.OVERLOAD),
+        verdict(FailureClass.NETWORK),
+    ],
+)
+def test_turns_that_began_before_do_not_shorten_the_wait(later: Verdict) -> None:
+    breaker = open_until(WEEKLY)
+    for _ in range(5):
+        breaker = failed(breaker, later, NOW + timedelta(seconds=2), POLICY)
+
+    assert breaker == open_until(WEEKLY)
+
+
+def test_a_turn_that_began_before_and_went_well_does_not_end_a_usage_limit() -> None:
+    breaker = succeeded(open_until(WEEKLY), NOW + timedelta(seconds=2))
+
+    assert admit(breaker, NOW + timedelta(days=2)) == CircuitOpen(reason="usage limit", until=WEEKLY)
+    assert succeeded(breaker, WEEKLY).state is Circuit.CLOSED
+
+
+def test_a_success_ends_what_failures_opened() -> None:
+    breaker = Breaker()
+    for _ in range(3):
+        breaker = failed(breaker, verdict(FailureClass.OVERLOAD), NOW, POLICY)
+
+    assert isinstance(admit(succeeded(breaker, NOW), NOW), Admitted)
+
+
+def test_several_sessions_that_meet_a_limit_together_count_as_one() -> None:
+    together, alone = Breaker(), failed(Breaker(), verdict(FailureClass.USAGE_LIMIT), NOW, POLICY)
+    for _ in range(5):
+        together = failed(together, verdict(FailureClass.USAGE_LIMIT), NOW, POLICY)
+
+    assert together.open_until == alone.open_until
+    assert together.openings == 1
+
+
+def test_a_later_reset_that_is_told_holds() -> None:
+    breaker = open_until(NOW + timedelta(hours=1))
+
+    assert failed(breaker, verdict(FailureClass.USAGE_LIMIT, WEEKLY), NOW, POLICY).open_until == WEEKLY
+
+
+def test_a_wait_that_the_provider_asks_for_is_kept() -> None:
+    breaker = Breaker()
+    for _ in range(3):
+        breaker = failed(breaker, verdict(FailureClass.RATE_LIMIT, NOW + timedelta(hours=2)), NOW, POLICY)
+
+    assert breaker.open_until == NOW + timedelta(hours=2)
+
+
+def test_times_that_nobody_stated_are_spread() -> None:
+    limit = verdict(FailureClass.USAGE_LIMIT)
+    soon, late = (failed(Breaker(), limit, NOW, POLICY, chance=chance) for chance in (0.0, 1.0))
+
+    assert soon.open_until == NOW + timedelta(minutes=15)
+    assert late.open_until == NOW + timedelta(minutes=18)
+    told = verdict(FailureClass.USAGE_LIMIT, WEEKLY)
+    assert failed(Breaker(), told, NOW, POLICY, chance=1.0).open_until == WEEKLY
+
+
+@pytest.mark.parametrize("kind", [FailureClass.REFUSAL, FailureClass.CONTEXT_OVERFLOW, FailureClass.NONE])
+def test_a_probe_whose_task_failed_lets_another_one_probe(kind: FailureClass) -> None:
+    probing = admit(open_until(WEEKLY), WEEKLY)
+    assert isinstance(probing, Admitted)
+    breaker = failed(probing.breaker, verdict(kind), WEEKLY, POLICY)
+
+    assert breaker.state is Circuit.HALF_OPEN
+    assert isinstance(admit(breaker, WEEKLY), Admitted)
+
+
+def test_an_answer_to_a_probe_lets_the_others_through_and_its_failure_opens_again() -> None:
+    breaker = Breaker()
+    for _ in range(3):
+        breaker = failed(breaker, verdict(FailureClass.OVERLOAD), NOW, POLICY)
+    at = NOW + timedelta(seconds=60)
+    probing = admit(breaker, at)
+    assert isinstance(probing, Admitted)
+    breaker = answered(probing.breaker, at)
+    assert isinstance(admit(breaker, at), Admitted)
+    breaker = failed(breaker, verdict(FailureClass.OVERLOAD), at, POLICY)
+
+    assert breaker.open_until == at + timedelta(seconds=120)
+
+
+def test_nothing_is_said_of_a_window_that_has_reset_since() -> None:
+    reset = NOW + timedelta(hours=1)
+    windows = (
+        QuotaWindow(name="five_hour", fraction_used=0.9, resets_at=reset),
+        QuotaWindow(name="seven_day", fraction_used=0.4, resets_at=WEEKLY),
+    )
+    breaker = quota_told(Breaker(), windows, NOW)
+
+    assert breaker.fraction_used(NOW) == 0.9
+    assert breaker.fraction_used(reset) == 0.4
+    assert breaker.fraction_used(WEEKLY) is None

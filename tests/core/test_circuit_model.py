@@ -29,6 +29,7 @@ class BreakerModel(RuleBasedStateMachine):
         self.real = Breaker()
         self.state = "closed"
         self.in_a_row = 0
+        self.used_up = False
         self.not_before: datetime | None = None
         self.probe_ends: datetime | None = None
 
@@ -74,41 +75,66 @@ class BreakerModel(RuleBasedStateMachine):
         if admitted and before != "closed":
             self.state, self.probe_ends = "probing", self.now + circuit.PROBE_LEASE
 
-    @rule(kind=st.sampled_from(COUNTED))
-    def it_fails(self, kind: FailureClass) -> None:
-        self.real = circuit.failed(self.real, Verdict(failure=kind), self.now, POLICY)
-        if self.state == "isolated":
+    @property
+    def shut(self) -> bool:
+        """Open, and the instant until which it stays so has not come."""
+        return self.state == "open" and self.not_before is not None and self.now < self.not_before
+
+    @rule(kind=st.sampled_from(COUNTED), chance=st.floats(0, 1), retry_after=st.integers(0, 20_000))
+    def it_fails(self, kind: FailureClass, chance: float, retry_after: int) -> None:
+        told = self.now + timedelta(seconds=retry_after) if retry_after else None
+        before, shut = self.real, self.shut
+        verdict = Verdict(failure=kind, resets_at=told)
+        self.real = circuit.failed(before, verdict, self.now, POLICY, chance=chance)
+        if self.state == "isolated" or shut:
+            assert self.real == before
             return
         self.in_a_row += 1
         if self.state == "probing" or self.in_a_row >= POLICY.failures:
-            self.state = "open"
+            self.state, self.used_up = "open", False
             assert self.real.open_until is not None
             wait = self.real.open_until - self.now
-            assert timedelta(seconds=POLICY.open_seconds) <= wait <= circuit.LONGEST_OPEN
+            longest = max(circuit.LONGEST_OPEN * 1.2, timedelta(seconds=retry_after))
+            assert timedelta(seconds=max(POLICY.open_seconds, retry_after)) <= wait <= longest
             self.not_before = self.real.open_until
 
     @rule(kind=st.sampled_from(UNCOUNTED))
     def the_task_fails(self, kind: FailureClass) -> None:
         before = self.real
         self.real = circuit.failed(self.real, Verdict(failure=kind), self.now, POLICY)
-        assert self.real == before
+        if self.state == "probing":
+            # It told nothing: somebody else may probe.
+            self.probe_ends = None
+        else:
+            assert self.real == before
 
-    @rule(hours=st.one_of(st.none(), st.integers(-2, 200)))
-    def it_is_used_up(self, hours: int | None) -> None:
+    @rule(hours=st.one_of(st.none(), st.integers(-2, 200)), chance=st.floats(0, 1))
+    def it_is_used_up(self, hours: int | None, chance: float) -> None:
         resets = None if hours is None else self.now + timedelta(hours=hours)
         verdict = Verdict(failure=FailureClass.USAGE_LIMIT, resets_at=resets)
-        failures = self.real.failures
-        self.real = circuit.failed(self.real, verdict, self.now, POLICY)
+        before, shut, standing = self.real, self.shut, self.not_before
+        self.real = circuit.failed(before, verdict, self.now, POLICY, chance=chance)
         if self.state == "isolated":
             return
-        self.state = "open"
-        assert self.real.failures == failures
+        self.state, self.used_up = "open", True
+        assert self.real.failures == before.failures
+        assert self.real.openings == before.openings + (0 if shut else 1)
         assert self.real.open_until is not None
-        if resets is not None:
-            assert self.real.open_until == max(resets, self.now)
-        else:
-            assert self.now < self.real.open_until <= self.now + timedelta(hours=1)
+        earliest = self.now if resets is None else max(resets, self.now)
+        latest = self.now + timedelta(hours=1.2) if resets is None else earliest
+        if shut and standing is not None:
+            earliest, latest = max(earliest, standing), max(latest, standing)
+        assert earliest <= self.real.open_until <= latest
+        assert resets is not None or self.real.open_until > self.now
         self.not_before = self.real.open_until
+
+    @rule()
+    def the_model_answers(self) -> None:
+        failures, openings = self.real.failures, self.real.openings
+        self.real = circuit.answered(self.real, self.now)
+        assert (self.real.failures, self.real.openings) == (failures, openings)
+        if self.state == "probing":
+            self.state = "closed"
 
     @rule()
     def the_login_is_refused(self) -> None:
@@ -117,8 +143,11 @@ class BreakerModel(RuleBasedStateMachine):
 
     @rule()
     def it_goes_well(self) -> None:
-        self.real = circuit.succeeded(self.real, self.now)
-        if self.state != "isolated":
+        before, shut = self.real, self.shut
+        self.real = circuit.succeeded(before, self.now)
+        if self.state == "isolated" or (shut and self.used_up):
+            assert self.real == before
+        else:
             self.state, self.in_a_row = "closed", 0
 
     @rule()

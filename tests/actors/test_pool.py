@@ -1,0 +1,171 @@
+"""The provider pool: who is let through when many wait, and what of it a restart remembers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from relay.core import commands, effects
+from relay.core.circuit import Breaker, Circuit
+from relay.core.events import QuotaWindow
+from relay.core.fsm import State
+from relay.core.policies import CircuitPolicy, RetryPolicy
+from relay.core.session import SessionPolicy
+from relay.core.wire import from_wire, to_wire
+from tests.fakes.agents import HITS_LIMIT, WORKS, Agent, Hang, Work, done, failed, limit, quota, text
+from tests.fakes.port import ALPHA, BETA, Begin, Daemon
+from tests.fakes.world import NOON, FakeWorld, Fault
+
+RESET = NOON + timedelta(hours=1)
+AT_ITS_LIMIT = Agent(turns=((text("I begin."), limit(RESET)),))
+LONG_TURN = Agent(turns=((text("I go on."), Hang(), Work(), done()),))
+SAYS_NOTHING_YET = Agent(turns=((Hang(), text("I go on."), Work(), done()),))
+OVERLOADED = Agent(turns=((failed("overloaded", "The model is overloaded."),),))
+SESSIONS = ("s-1", "s-2", "s-3", "s-4")
+
+
+def breaker(world: FakeWorld, target: str = "alpha/default") -> Breaker:
+    """As it lies on disk."""
+    return from_wire(world.breakers[target], Breaker)
+
+
+def running_again(daemon: Daemon, *sids: str) -> list[str]:
+    """Those of the sessions whose second agent is at work."""
+    return [
+        sid for sid in sids if daemon.world.states(sid)[-1] == State.RUNNING and (sid, 2) in daemon.world.runs
+    ]
+
+
+def all_wait(begin: Begin, second: Agent) -> Daemon:
+    """Four sessions of one login, that has come to its limit."""
+    daemon = begin(AT_ITS_LIMIT, second, chain=(ALPHA,))
+    for sid in SESSIONS[1:]:
+        daemon.create(sid=sid, chain=(ALPHA,))
+    daemon.run(lambda: all(daemon.world.states(sid)[-1:] == [State.WAITING] for sid in SESSIONS))
+    daemon.run(timers=False)
+    return daemon
+
+
+def at_the_reset(daemon: Daemon) -> None:
+    """The first one wakes, and all that follows from it but for the clock."""
+    daemon.run(lambda: any((sid, 2) in daemon.world.runs for sid in SESSIONS))
+    daemon.run(timers=False)
+
+
+def test_once_the_probe_is_answered_all_that_wait_go_on_though_its_turn_takes_long(begin: Begin) -> None:
+    daemon = all_wait(begin, LONG_TURN)
+    daemon.run(lambda: len(running_again(daemon, *SESSIONS)) == len(SESSIONS))
+    assert RESET <= daemon.world.now < RESET + timedelta(minutes=2)
+    assert breaker(daemon.world).state is Circuit.CLOSED
+
+
+def test_while_the_probe_is_not_answered_nobody_else_is_let_through(begin: Begin) -> None:
+    daemon = all_wait(begin, SAYS_NOTHING_YET)
+    at_the_reset(daemon)
+    daemon.run(lambda: daemon.world.now > RESET + timedelta(minutes=1))
+    assert len([sid for sid in SESSIONS if (sid, 2) in daemon.world.runs]) == 1
+    assert breaker(daemon.world).state is Circuit.HALF_OPEN
+
+
+def test_when_the_prober_is_stopped_the_next_one_probes(begin: Begin) -> None:
+    daemon = all_wait(begin, SAYS_NOTHING_YET)
+    at_the_reset(daemon)
+    (prober,) = [sid for sid in SESSIONS if (sid, 2) in daemon.world.runs]
+    daemon.command(commands.Stop, sid=prober)
+    others = [sid for sid in SESSIONS if sid != prober]
+    daemon.run(lambda: any((sid, 2) in daemon.world.runs for sid in others))
+    assert daemon.world.now < RESET + timedelta(minutes=2)
+
+
+def test_when_the_prober_is_paused_the_next_one_probes(begin: Begin) -> None:
+    daemon = all_wait(begin, SAYS_NOTHING_YET)
+    at_the_reset(daemon)
+    (prober,) = [sid for sid in SESSIONS if (sid, 2) in daemon.world.runs]
+    daemon.command(commands.Pause, sid=prober)
+    others = [sid for sid in SESSIONS if sid != prober]
+    daemon.run(lambda: any((sid, 2) in daemon.world.runs for sid in others))
+    assert daemon.world.now < RESET + timedelta(minutes=2)
+
+
+def test_one_that_a_person_holds_is_not_woken_by_an_answered_probe(begin: Begin) -> None:
+    daemon = all_wait(begin, LONG_TURN)
+    daemon.command(commands.Pause, sid="s-4")
+    daemon.run(lambda: len(running_again(daemon, *SESSIONS)) == len(SESSIONS) - 1)
+    daemon.run()
+    assert daemon.world.states("s-4")[-1] == State.WAITING
+
+
+def test_the_repositorys_settings_say_when_failures_open_it(begin: Begin) -> None:
+    policy = to_wire(
+        SessionPolicy(
+            retry=RetryPolicy(enabled=False), circuit=CircuitPolicy(failures=1, open_seconds=1800.0)
+        )
+    )
+    daemon = begin(OVERLOADED, WORKS, chain=(ALPHA, BETA), policy=policy)
+    daemon.run_until_ended()
+    found = breaker(daemon.world)
+    assert found.state is Circuit.OPEN
+    assert found.open_until is not None
+    assert NOON + timedelta(minutes=29) < found.open_until < NOON + timedelta(minutes=37)
+
+
+def isolated() -> Mapping[str, Any]:
+    return to_wire(Breaker(state=Circuit.ISOLATED, reason="isolated by hand"))
+
+
+def test_what_an_earlier_life_knew_counts_for_what_is_asked_before_it_is_read(begin: Begin) -> None:
+    world = FakeWorld(breakers={"alpha/default": isolated()})
+    daemon = begin(WORKS, world=world)
+    while steps := [s for s in daemon.steps() if s.kind != "timer" and "LoadBreakers" not in s.what]:
+        daemon.take(steps[0])
+    assert not world.runs
+    daemon.run_until_ended()
+    assert [run.target for run in world.record().runs] == [BETA]
+    assert breaker(world).state is Circuit.ISOLATED
+
+
+def test_a_breaker_that_cannot_be_read_is_passed_over_and_said(begin: Begin) -> None:
+    world = FakeWorld(breakers={"alpha/default": {"state": "ajar"}, "beta/default": isolated()})
+    daemon = begin(WORKS, world=world, chain=(BETA, ALPHA))
+    daemon.run_until_ended()
+    assert [run.target for run in world.record().runs] == [ALPHA]
+    (said,) = world.entries("effect_failed", "")
+    assert "the breaker of alpha/default" in said["message"]
+    assert not world.entries("actor_crashed", "")
+
+
+def test_breakers_that_cannot_be_read_keep_no_session_from_going_on(begin: Begin) -> None:
+    world = FakeWorld()
+    world.faults["LoadBreakers"] = [Fault("store_failed", "breakers.json is no JSON")]
+    daemon = begin(HITS_LIMIT, WORKS, world=world)
+    daemon.run_until_ended()
+    assert world.record().state == State.COMPLETED
+
+
+def test_breakers_that_cannot_be_saved_are_saved_later(begin: Begin) -> None:
+    world = FakeWorld()
+    world.faults["SaveBreakers"] = [Fault("disk_full", "no space left")]
+    daemon = begin(HITS_LIMIT, WORKS, world=world)
+    daemon.run_until_ended()
+    daemon.run(lambda: "alpha/default" in world.breakers)
+    assert breaker(world).state is Circuit.OPEN
+
+
+def test_what_is_left_of_a_quota_is_still_known_after_a_restart(begin: Begin) -> None:
+    daemon = begin(Agent(turns=((quota(0.5), text("I begin."), Hang(), done()),)))
+    daemon.run_until(State.RUNNING)
+    daemon.run(lambda: "alpha/default" in daemon.world.breakers)
+    daemon.crash()
+    daemon.run(timers=False)
+    (window,) = breaker(daemon.world).windows
+    assert window == QuotaWindow(name="five_hour", fraction_used=0.5, resets_at=window.resets_at)
+
+
+def test_quotas_are_put_on_disk_now_and_then_not_at_every_answer(begin: Begin) -> None:
+    answers = tuple(quota(n / 1000) for n in range(1, 100))
+    daemon = begin(Agent(turns=((*answers, text("a"), Work(), done()),)))
+    daemon.run_until_ended()
+    daemon.run(timers=False)
+    saves = [effect for effect in daemon.world.performed if isinstance(effect, effects.SaveBreakers)]
+    assert len(saves) <= 2
