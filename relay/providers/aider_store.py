@@ -20,7 +20,7 @@ from attrs import frozen
 from relay.core.intel import Depth
 from relay.providers.homes import unique
 from relay.providers.stamps import stamp_of
-from relay.providers.store_protocol import FileEntry, Found, Live, Machine, RunningProcess, StoreFiles
+from relay.providers.store_protocol import FileEntry, Found, Machine, NoRegistry, RunningProcess, StoreFiles
 
 if TYPE_CHECKING:
     from relay.providers.aider_chat import AiderChat
@@ -46,7 +46,7 @@ class _Chat:
     end: int
 
 
-class AiderStore:
+class AiderStore(NoRegistry):
     """See the module. Where the chats of a file begin is remembered for as long as it does not change."""
 
     name = "aider"
@@ -95,10 +95,6 @@ class AiderStore:
         from relay.providers.aider_chat import AiderChat
 
         return AiderChat(files, found, depth)
-
-    def live(self, files: StoreFiles, home: str) -> Iterable[Live]:
-        """It keeps no registry."""
-        return ()
 
     def runs(self, process: RunningProcess) -> bool:
         """`aider`, or Python running it."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from relay.core.intel import Depth
 from relay.providers.homes import in_home, unique
 from relay.providers.stamps import stamp_of
-from relay.providers.store_protocol import FileEntry, Found, Live, Machine, RunningProcess, StoreFiles
+from relay.providers.store_protocol import FileEntry, Found, InEditor, Machine, StoreFiles
 
 if TYPE_CHECKING:
     from relay.providers.antigravity_conversation import AntigravityConversation
@@ -27,7 +27,7 @@ WRITTEN = ("implementation_plan.md", "task.md", "walkthrough.md")
 LOG = ".system_generated/logs/transcript.jsonl"
 
 
-class AntigravityStore:
+class AntigravityStore(InEditor):
     """See the module."""
 
     name = "antigravity"
@@ -70,15 +70,3 @@ class AntigravityStore:
         from relay.providers.antigravity_conversation import AntigravityConversation
 
         return AntigravityConversation(files, found, depth)
-
-    def live(self, files: StoreFiles, home: str) -> Iterable[Live]:
-        """It keeps no registry that is known."""
-        return ()
-
-    def runs(self, process: RunningProcess) -> bool:
-        """Never: an editor is open whether an agent works in it or not."""
-        return False
-
-    def resume_argv(self, native_id: str) -> tuple[str, ...]:
-        """Conversations are opened in the editor."""
-        return ()

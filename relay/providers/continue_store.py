@@ -16,7 +16,7 @@ from relay.providers import shapes
 from relay.providers.homes import in_home, unique
 from relay.providers.json_texts import Record
 from relay.providers.stamps import stamp_of
-from relay.providers.store_protocol import Found, Live, Machine, RunningProcess, StoreFiles
+from relay.providers.store_protocol import Found, InEditor, Machine, StoreFiles
 from relay.providers.vscode_places import path_of
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _INDEX = "sessions.json"
 _INDEX_SIZE = 32 * 1024 * 1024
 
 
-class ContinueStore:
+class ContinueStore(InEditor):
     """See the module."""
 
     name = "continue"
@@ -67,18 +67,6 @@ class ContinueStore:
         from relay.providers.continue_session import ContinueSession
 
         return ContinueSession(files, found, depth)
-
-    def live(self, files: StoreFiles, home: str) -> Iterable[Live]:
-        """It keeps no registry."""
-        return ()
-
-    def runs(self, process: RunningProcess) -> bool:
-        """Never: an editor is open whether an agent works in it or not."""
-        return False
-
-    def resume_argv(self, native_id: str) -> tuple[str, ...]:
-        """It is resumed in its editor only."""
-        return ()
 
 
 def folder_of(told: Mapping[str, Any]) -> str:

@@ -16,7 +16,7 @@ from relay.core.intel import Depth
 from relay.providers import shapes
 from relay.providers.json_texts import json_of
 from relay.providers.stamps import stamp_of
-from relay.providers.store_protocol import FileEntry, Found, Live, Machine, RunningProcess, StoreFiles
+from relay.providers.store_protocol import FileEntry, Found, InEditor, Machine, StoreFiles
 from relay.providers.vscode_places import user_folders, workspace_folder
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _OLD_KEY = "interactive.sessions"
 _SMALL_DATABASE = 64 * 1024 * 1024
 
 
-class CopilotChatStore:
+class CopilotChatStore(InEditor):
     """See the module."""
 
     name = "copilot-chat"
@@ -101,18 +101,6 @@ class CopilotChatStore:
         from relay.providers.copilot_chat_session import CopilotChatSession
 
         return CopilotChatSession(files, found, depth)
-
-    def live(self, files: StoreFiles, home: str) -> Iterable[Live]:
-        """It keeps no registry."""
-        return ()
-
-    def runs(self, process: RunningProcess) -> bool:
-        """Never: an editor is open whether an agent works in it or not."""
-        return False
-
-    def resume_argv(self, native_id: str) -> tuple[str, ...]:
-        """It is resumed in its editor only."""
-        return ()
 
 
 def _names_old_key(files: StoreFiles, entries: Iterable[FileEntry]) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from relay.core.intel import Depth
 from relay.providers.homes import account_homes
 from relay.providers.stamps import stamp_of
-from relay.providers.store_protocol import Found, Live, Machine, RunningProcess, StoreFiles
+from relay.providers.store_protocol import Found, Machine, NoRegistry, RunningProcess, StoreFiles
 
 if TYPE_CHECKING:
     from relay.providers.copilot_events import CopilotTranscript
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _NOT_SESSIONS = ("login", "logout", "help", "update", "version", "--version", "mcp", "plugin")
 
 
-class CopilotStore:
+class CopilotStore(NoRegistry):
     """See the module."""
 
     name = "copilot"
@@ -54,10 +54,6 @@ class CopilotStore:
         from relay.providers.copilot_events import CopilotTranscript
 
         return CopilotTranscript(files, found, depth)
-
-    def live(self, files: StoreFiles, home: str) -> Iterable[Live]:
-        """It keeps no registry."""
-        return ()
 
     def runs(self, process: RunningProcess) -> bool:
         """Node running `copilot`, or its native program."""

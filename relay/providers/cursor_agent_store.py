@@ -18,7 +18,7 @@ from relay.providers import shapes
 from relay.providers.homes import in_home, unique
 from relay.providers.json_texts import Record, object_in
 from relay.providers.stamps import stamp_of
-from relay.providers.store_protocol import Found, Live, Machine, RunningProcess, StoreFiles
+from relay.providers.store_protocol import Found, Machine, NoRegistry, RunningProcess, StoreFiles
 
 if TYPE_CHECKING:
     from relay.providers.cursor_agent_chat import CursorAgentChat
@@ -45,7 +45,7 @@ _NOT_SESSIONS = (
 _SMALL = 256 * 1024
 
 
-class CursorAgentStore:
+class CursorAgentStore(NoRegistry):
     """See the module. Folders that Relay knows are remembered: older chats name theirs by a hash alone."""
 
     name = "cursor-agent"
@@ -91,10 +91,6 @@ class CursorAgentStore:
         from relay.providers.cursor_agent_chat import CursorAgentChat
 
         return CursorAgentChat(files, found, depth)
-
-    def live(self, files: StoreFiles, home: str) -> Iterable[Live]:
-        """It keeps no registry."""
-        return ()
 
     def runs(self, process: RunningProcess) -> bool:
         """`cursor-agent`, or Node running it; not its commands that end at once."""

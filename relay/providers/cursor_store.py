@@ -20,7 +20,7 @@ from relay.providers import shapes
 from relay.providers.cursor_rows import rows_of, value_of
 from relay.providers.json_texts import object_in
 from relay.providers.stamps import stamp_of
-from relay.providers.store_protocol import FileEntry, Found, Live, Machine, RunningProcess, StoreFiles
+from relay.providers.store_protocol import FileEntry, Found, InEditor, Machine, StoreFiles
 from relay.providers.vscode_places import user_folders, workspace_folder
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class _Row:
     size: int
 
 
-class CursorStore:
+class CursorStore(InEditor):
     """See the module. The last listing is remembered for as long as the database does not change."""
 
     name = "cursor"
@@ -128,18 +128,6 @@ class CursorStore:
         from relay.providers.cursor_conversation import CursorConversation
 
         return CursorConversation(files, found, depth)
-
-    def live(self, files: StoreFiles, home: str) -> Iterable[Live]:
-        """It keeps no registry."""
-        return ()
-
-    def runs(self, process: RunningProcess) -> bool:
-        """Never: an editor is open whether an agent works in it or not."""
-        return False
-
-    def resume_argv(self, native_id: str) -> tuple[str, ...]:
-        """It is resumed in its editor only."""
-        return ()
 
 
 def _listed(database: sqlite3.Connection | None) -> Iterator[_Row]:

@@ -17,7 +17,7 @@ from relay.core.intel import Depth
 from relay.providers import shapes
 from relay.providers.homes import in_home, unique
 from relay.providers.stamps import stamp_of
-from relay.providers.store_protocol import FileEntry, Found, Live, Machine, RunningProcess, StoreFiles
+from relay.providers.store_protocol import FileEntry, Found, Machine, NoRegistry, RunningProcess, StoreFiles
 
 if TYPE_CHECKING:
     from relay.providers.gemini_chat import GeminiTranscript
@@ -29,7 +29,7 @@ _SCRIPTS = ("gemini", "gemini.js")
 _NOT_SESSIONS = ("mcp", "extensions", "extension", "skills", "hooks", "--version", "-v", "--help", "-h")
 
 
-class GeminiStore:
+class GeminiStore(NoRegistry):
     """See the module."""
 
     name = "gemini"
@@ -84,10 +84,6 @@ class GeminiStore:
         from relay.providers.gemini_chat import GeminiTranscript
 
         return GeminiTranscript(files, found, depth)
-
-    def live(self, files: StoreFiles, home: str) -> Iterable[Live]:
-        """It keeps no registry."""
-        return ()
 
     def runs(self, process: RunningProcess) -> bool:
         """Node running `gemini`."""

@@ -18,7 +18,7 @@ from relay.providers import shapes
 from relay.providers.homes import data_home, unique
 from relay.providers.opencode_rows import rows, table_columns
 from relay.providers.stamps import stamp_of
-from relay.providers.store_protocol import FileEntry, Found, Live, Machine, RunningProcess, StoreFiles
+from relay.providers.store_protocol import FileEntry, Found, Machine, NoRegistry, RunningProcess, StoreFiles
 
 if TYPE_CHECKING:
     from relay.providers.opencode_messages import OpenCodeSession
@@ -42,7 +42,7 @@ _NOT_SESSIONS = (
 _MOST_SESSIONS = 100_000
 
 
-class OpenCodeStore:
+class OpenCodeStore(NoRegistry):
     """See the module."""
 
     name = "opencode"
@@ -71,10 +71,6 @@ class OpenCodeStore:
 
         kind = OpenCodeRows if found.paths[0].endswith(".db") else OpenCodeFiles
         return kind(files, found, depth)
-
-    def live(self, files: StoreFiles, home: str) -> Iterable[Live]:
-        """It keeps no registry."""
-        return ()
 
     def runs(self, process: RunningProcess) -> bool:
         """`opencode`."""

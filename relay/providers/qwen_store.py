@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from relay.core.intel import Depth
 from relay.providers.homes import account_homes
 from relay.providers.stamps import stamp_of
-from relay.providers.store_protocol import Found, Live, Machine, RunningProcess, StoreFiles
+from relay.providers.store_protocol import Found, Machine, NoRegistry, RunningProcess, StoreFiles
 
 if TYPE_CHECKING:
     from relay.providers.qwen_chat import QwenTranscript
@@ -32,7 +32,7 @@ _NOT_SESSIONS = (
 )
 
 
-class QwenStore:
+class QwenStore(NoRegistry):
     """See the module."""
 
     name = "qwen"
@@ -64,10 +64,6 @@ class QwenStore:
         from relay.providers.qwen_chat import QwenTranscript
 
         return QwenTranscript(files, found, depth)
-
-    def live(self, files: StoreFiles, home: str) -> Iterable[Live]:
-        """It keeps no registry."""
-        return ()
 
     def runs(self, process: RunningProcess) -> bool:
         """Node running `qwen`; it starts itself once more with more memory."""

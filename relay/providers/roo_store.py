@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from relay.core.intel import Depth
 from relay.providers.cline_store import found_tasks
-from relay.providers.store_protocol import Found, Live, Machine, RunningProcess, StoreFiles
+from relay.providers.store_protocol import Found, InEditor, Machine, StoreFiles
 from relay.providers.vscode_places import user_folders
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 EXTENSION = "rooveterinaryinc.roo-cline"
 
 
-class RooStore:
+class RooStore(InEditor):
     """See the module."""
 
     name = "roo"
@@ -39,15 +39,3 @@ class RooStore:
         from relay.providers.cline_session import ClineTask
 
         return ClineTask(files, found, depth)
-
-    def live(self, files: StoreFiles, home: str) -> Iterable[Live]:
-        """It keeps no registry."""
-        return ()
-
-    def runs(self, process: RunningProcess) -> bool:
-        """Never: an editor is open whether an agent works in it or not."""
-        return False
-
-    def resume_argv(self, native_id: str) -> tuple[str, ...]:
-        """It is resumed in its editor only."""
-        return ()

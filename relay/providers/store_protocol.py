@@ -207,3 +207,23 @@ class SessionStore(Protocol):
 
     def resume_argv(self, native_id: str) -> tuple[str, ...]:
         """The CLI's own command to resume a session, for people; empty where it has none."""
+
+
+class NoRegistry:
+    """A store of an agent that writes down nowhere which of its processes works on what."""
+
+    def live(self, files: StoreFiles, home: str) -> Iterable[Live]:
+        """Nothing."""
+        return ()
+
+
+class InEditor(NoRegistry):
+    """A store of an agent that works inside an editor, and whose sessions are opened there only."""
+
+    def runs(self, process: RunningProcess) -> bool:
+        """Never: an editor is open whether an agent works in it or not."""
+        return False
+
+    def resume_argv(self, native_id: str) -> tuple[str, ...]:
+        """Nothing: no command opens one."""
+        return ()
