@@ -11,7 +11,6 @@ from relay.core.fsm import State, Step, Trigger, redo
 from relay.core.record import Run
 from relay.core.session_base import OVER
 from relay.core.session_live import LiveRun, Outputs
-from relay.core.session_steps import WAKE_JITTER
 from relay.core.session_turns import SessionTurns
 
 SAVE_RETRY_SECONDS = 5.0
@@ -143,10 +142,12 @@ class SessionReports(SessionTurns):
 
     def _target_free(self, at: datetime) -> Outputs:
         """What it waits for may be there sooner than it was told."""
-        record = self._ahead
-        if record.state is not State.WAITING or record.hold or record.in_place_retry:
+        ahead = self._ahead
+        if ahead.state is not State.WAITING or ahead.hold or ahead.in_place_retry:
             return []
-        return [effects.SetTimer(key="wake", at=at, jitter=WAKE_JITTER, through_sleep=True)]
+        self._change(wake_at=at)
+        # While the wait is being saved its timer is not set yet; it is set by what the record says then.
+        return self._set_wake(at) if self._saving is None else []
 
     def _adopted_native(self, run: Run) -> str:
         """The adopted session's own id, when the first agent can resume it."""

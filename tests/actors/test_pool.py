@@ -14,7 +14,7 @@ from relay.core.policies import CircuitPolicy, RetryPolicy
 from relay.core.session import SessionPolicy
 from relay.core.wire import from_wire, to_wire
 from tests.fakes.agents import HITS_LIMIT, WORKS, Agent, Hang, Work, done, failed, limit, quota, text
-from tests.fakes.port import ALPHA, BETA, Begin, Daemon
+from tests.fakes.port import ALPHA, BETA, Begin, Daemon, Step
 from tests.fakes.world import NOON, FakeWorld, Fault
 
 RESET = NOON + timedelta(hours=1)
@@ -37,12 +37,12 @@ def running_again(daemon: Daemon, *sids: str) -> list[str]:
     ]
 
 
-def all_wait(begin: Begin, second: Agent) -> Daemon:
-    """Four sessions of one login, that has come to its limit."""
+def all_wait(begin: Begin, second: Agent, sessions: tuple[str, ...] = SESSIONS) -> Daemon:
+    """Sessions of one login, that has come to its limit."""
     daemon = begin(AT_ITS_LIMIT, second, chain=(ALPHA,))
-    for sid in SESSIONS[1:]:
+    for sid in sessions[1:]:
         daemon.create(sid=sid, chain=(ALPHA,))
-    daemon.run(lambda: all(daemon.world.states(sid)[-1:] == [State.WAITING] for sid in SESSIONS))
+    daemon.run(lambda: all(daemon.world.states(sid)[-1:] == [State.WAITING] for sid in sessions))
     daemon.run(timers=False)
     return daemon
 
@@ -86,6 +86,31 @@ def test_when_the_prober_is_paused_the_next_one_probes(begin: Begin) -> None:
     others = [sid for sid in SESSIONS if sid != prober]
     daemon.run(lambda: any((sid, 2) in daemon.world.runs for sid in others))
     assert daemon.world.now < RESET + timedelta(minutes=2)
+
+
+def test_one_whose_wait_is_just_being_saved_hears_that_a_target_is_free(begin: Begin) -> None:
+    daemon = all_wait(begin, SAYS_NOTHING_YET, SESSIONS[:2])
+    at_the_reset(daemon)
+    (prober,) = [sid for sid in SESSIONS if (sid, 2) in daemon.world.runs]
+    (other,) = {"s-1", "s-2"} - {prober}
+
+    def wait_being_saved() -> bool:
+        saving = [each.effect for each in daemon.asked if isinstance(each.effect, effects.SaveSession)]
+        return any(save.record.sid == other and save.record.state == State.WAITING for save in saving)
+
+    daemon.run(wait_being_saved)
+    daemon.command(commands.Stop, sid=prober)
+    while steps := [s for s in daemon.steps() if s.kind != "timer" and not saves(s, other)]:
+        daemon.take(steps[0])
+    assert wait_being_saved()
+    daemon.run(lambda: (other, 2) in daemon.world.runs)
+    assert daemon.world.now < RESET + timedelta(minutes=2)
+
+
+def saves(step: Step, sid: str) -> bool:
+    """It puts this session's record on disk."""
+    effect = getattr(step.subject, "effect", None)
+    return isinstance(effect, effects.SaveSession) and effect.record.sid == sid
 
 
 def test_one_that_a_person_holds_is_not_woken_by_an_answered_probe(begin: Begin) -> None:
