@@ -78,12 +78,12 @@ class ProviderPoolActor(RelayActor):
         over: list[tuple[Target, str]] = []
         wakes: list[datetime] = []
         for target in ask.wanted:
-            if target == ask.insist:
-                chosen = reports.TargetChosen(key=ask.key, at=ask.at, target=target)
-                self._set(target, circuit.restore(ask.at), ask.at)
-                self.send(sender, chosen)
-                return
-            answer = circuit.admit(self._breaker(target), ask.at, threshold=ask.threshold)
+            breaker = self._breaker(target)
+            answer = (
+                circuit.Admitted(breaker=circuit.insisted(breaker, ask.at))
+                if target == ask.insist
+                else circuit.admit(breaker, ask.at, threshold=ask.threshold)
+            )
             if isinstance(answer, circuit.Admitted):
                 if answer.breaker.state is Circuit.HALF_OPEN:
                     self._probes[target] = ask.sid

@@ -44,7 +44,7 @@ class Breaker:
         openings: in a row, for the back-off.
         probe_until: for HALF_OPEN: until when the one probe under way keeps others out.
         reason: why it is not closed.
-        opened_by: for OPEN and HALF_OPEN: the kind of failure.
+        opened_by: the kind of failure; none when it is closed, or isolated by hand.
         windows: the quota as last told.
     """
 
@@ -112,6 +112,26 @@ def probe_lost(breaker: Breaker) -> Breaker:
     return evolve(breaker, probe_until=None) if breaker.state is Circuit.HALF_OPEN else breaker
 
 
+def insisted(breaker: Breaker, now: datetime) -> Breaker:
+    """The breaker when a person names the target for one session: that one probes, at once.
+
+    What was isolated by hand stays so for all others.
+    """
+    match breaker.state:
+        case Circuit.CLOSED:
+            return evolve(breaker, windows=(), updated_at=now)
+        case Circuit.ISOLATED if breaker.opened_by is FailureClass.NONE:
+            return breaker
+    return evolve(
+        breaker,
+        state=Circuit.HALF_OPEN,
+        open_until=None,
+        probe_until=now + PROBE_LEASE,
+        windows=(),
+        updated_at=now,
+    )
+
+
 def answered(breaker: Breaker, now: datetime) -> Breaker:
     """The breaker once the model answers a probe, whose turn may take an hour: others need not wait for it.
 
@@ -151,7 +171,7 @@ def failed(
                 reason=why,
                 open_until=None,
                 probe_until=None,
-                opened_by=FailureClass.NONE,
+                opened_by=FailureClass.AUTH,
                 updated_at=now,
             )
         case FailureClass.USAGE_LIMIT:

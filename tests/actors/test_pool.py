@@ -113,6 +113,15 @@ def saves(step: Step, sid: str) -> bool:
     return isinstance(effect, effects.SaveSession) and effect.record.sid == sid
 
 
+def test_of_many_that_wait_only_the_one_that_is_resumed_tries_before_the_reset(begin: Begin) -> None:
+    daemon = all_wait(begin, AT_ITS_LIMIT)
+    daemon.command(commands.Resume, sid="s-2")
+    daemon.run(lambda: daemon.world.states("s-2").count(State.WAITING) == 2)
+    daemon.run(timers=False)
+    assert [sid for sid in SESSIONS if (sid, 2) in daemon.world.runs] == ["s-2"]
+    assert breaker(daemon.world).open_until == RESET
+
+
 def test_one_that_a_person_holds_is_not_woken_by_an_answered_probe(begin: Begin) -> None:
     daemon = all_wait(begin, LONG_TURN)
     daemon.command(commands.Pause, sid="s-4")

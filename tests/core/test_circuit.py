@@ -14,6 +14,7 @@ from relay.core.circuit import (
     admit,
     answered,
     failed,
+    insisted,
     isolate,
     quota_told,
     restore,
@@ -228,3 +229,23 @@ def test_nothing_is_said_of_a_window_that_has_reset_since() -> None:
     assert breaker.fraction_used(NOW) == 0.9
     assert breaker.fraction_used(reset) == 0.4
     assert breaker.fraction_used(WEEKLY) is None
+
+
+@pytest.mark.parametrize(
+    "shut",
+    [open_until(WEEKLY), failed(Breaker(), verdict(FailureClass.AUTH), NOW, POLICY)],
+    ids=["usage limit", "auth"],
+)
+def test_a_person_who_names_a_login_has_one_session_try_it_and_no_other(shut: Breaker) -> None:
+    breaker = insisted(shut, NOW)
+
+    assert isinstance(admit(breaker, NOW), CircuitOpen)
+    assert succeeded(breaker, NOW).state is Circuit.CLOSED
+    again = failed(breaker, verdict(FailureClass.USAGE_LIMIT, WEEKLY), NOW, POLICY)
+    assert admit(again, NOW) == CircuitOpen(reason="usage limit", until=WEEKLY)
+
+
+def test_what_a_person_isolated_stays_so_when_it_is_named_for_one_session() -> None:
+    breaker = insisted(isolate(Breaker(), "isolated by hand", NOW), NOW)
+
+    assert admit(succeeded(breaker, NOW), NOW) == CircuitOpen(reason="isolated by hand", until=None)

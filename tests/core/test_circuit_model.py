@@ -30,6 +30,7 @@ class BreakerModel(RuleBasedStateMachine):
         self.state = "closed"
         self.in_a_row = 0
         self.used_up = False
+        self.by_hand = False
         self.not_before: datetime | None = None
         self.probe_ends: datetime | None = None
 
@@ -139,7 +140,8 @@ class BreakerModel(RuleBasedStateMachine):
     @rule()
     def the_login_is_refused(self) -> None:
         self.real = circuit.failed(self.real, Verdict(failure=FailureClass.AUTH), self.now, POLICY)
-        self.state = "isolated"
+        if self.state != "isolated":
+            self.state, self.by_hand = "isolated", False
 
     @rule()
     def it_goes_well(self) -> None:
@@ -159,7 +161,13 @@ class BreakerModel(RuleBasedStateMachine):
     @rule()
     def a_person_isolates(self) -> None:
         self.real = circuit.isolate(self.real, "by hand", self.now)
-        self.state = "isolated"
+        self.state, self.by_hand = "isolated", True
+
+    @rule()
+    def a_person_names_it_for_one_session(self) -> None:
+        self.real = circuit.insisted(self.real, self.now)
+        if self.state in ("open", "probing") or (self.state == "isolated" and not self.by_hand):
+            self.state, self.probe_ends = "probing", self.now + circuit.PROBE_LEASE
 
     @rule()
     def a_person_restores(self) -> None:
