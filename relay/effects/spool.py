@@ -232,13 +232,15 @@ class RunFolder:
     def note_sent(self, key: str) -> None:
         """Put on record that the line of this key was sent."""
         with storing(f"write {self.file('writes')}"):
-            handle = self.open("writes", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+            handle = self.open("writes", os.O_RDWR | os.O_APPEND | os.O_CREAT)
             try:
                 size = os.fstat(handle).st_size
+                # Half a key, as a kill leaves it, would spoil this one.
+                torn = size > 0 and os.pread(handle, 1, size - 1) != b"\n"
+                line = key.replace("\n", " ").encode("utf-8", "replace") + b"\n"
                 try:
-                    write_all(handle, key.replace("\n", " ").encode("utf-8", "replace") + b"\n")
+                    write_all(handle, b"\n" + line if torn else line)
                 except OSError:
-                    # Half a key would spoil the next one.
                     with suppress(OSError):
                         os.ftruncate(handle, size)
                     raise

@@ -29,6 +29,8 @@ MOVING = "being written to all the time"
 """Why a file was skipped that could not be read whole at any try."""
 
 _PRIVATE = "relay-index-"
+_ours: set[bytes] = set()
+"""Marks of the locks that this process holds or waits for."""
 _SHARED = {b".relay/relay.toml", b".relay/pipelines.json", b".relay/.gitignore"}
 
 
@@ -178,30 +180,31 @@ async def commit_tree(git: Git, tree: str, parents: Iterable[str], message: str,
 async def index_lock(git_dir: Path, waits: tuple[float, ...] = LOCK_WAITS) -> AsyncIterator[Path]:
     """Hold git's own lock of the index in `git_dir`; yields the lock file's path.
 
-    Renaming a file over the lock and the lock to "index" is how the index is replaced; a lock still
-    there at the end is removed. A lock that a Relay left, whose process is gone, is taken over; any
-    other is waited for and never deleted.
+    Who holds it may rename a file over "index" (`replace_index`). A lock that a Relay left, whose process is
+    gone, is taken over; any other is waited for and never deleted.
 
     Raises:
         ConflictError: another process kept it.
     """
     lock = git_dir / "index.lock"
     mark = f"relay {os.getpid()} {psutil.Process().create_time()} {os.urandom(8).hex()}\n".encode()
+    _ours.add(mark)
     pending = iter(waits)
-    while True:
-        with store_errors(lock):
-            if _take_lock(lock, mark):
-                break
-        wait = next(pending, None)
-        if wait is None:
-            raise ConflictError(
-                f"another git process holds {lock}",
-                hint=LOCK_HINT,
-            )
-        await trio.sleep(wait)
     try:
+        while True:
+            with store_errors(lock):
+                if _take_lock(lock, mark):
+                    break
+            wait = next(pending, None)
+            if wait is None:
+                raise ConflictError(
+                    f"another git process holds {lock}",
+                    hint=LOCK_HINT,
+                )
+            await trio.sleep(wait)
         yield lock
     finally:
+        _ours.discard(mark)
         if _content(lock) == mark:
             lock.unlink(missing_ok=True)
 
@@ -218,9 +221,12 @@ async def install_index(git_dir: Path, index: Path) -> None:
 
 
 def replace_index(lock: Path, index: Path) -> None:
-    """Rename `index` to the index whose `lock` is held, through the lock."""
-    index.replace(lock)
-    lock.replace(lock.with_suffix(""))
+    """Rename `index` to the index whose `lock` is held.
+
+    Not through the lock, as git does: a crash between the two renames would leave a lock that does not say
+    whose it is, and nobody could take over.
+    """
+    index.replace(lock.with_suffix(""))
 
 
 @frozen(kw_only=True)
@@ -328,19 +334,21 @@ def _prepare(git_dir: Path, path: Path, copy: bool) -> None:
 def _take_lock(lock: Path, mark: bytes) -> bool:
     if _is_orphan(_content(lock)):
         lock.unlink(missing_ok=True)
+    made = private_path(lock.parent, _PRIVATE)
     try:
-        fd = os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
-    except FileExistsError:
-        return False
-    try:
+        fd = os.open(made, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
         try:
             write_all(fd, mark)
         finally:
             os.close(fd)
-    except OSError:
-        # Without its mark nobody would know that it may be taken over.
-        lock.unlink(missing_ok=True)
-        raise
+        # With its mark from the first moment on: without it nobody would know that it may be taken over.
+        os.link(made, lock)
+    except FileExistsError:
+        return False
+    finally:
+        # What stays goes with the next private index. The lock is held, and has to be let go of.
+        with contextlib.suppress(OSError):
+            made.unlink(missing_ok=True)
     return True
 
 
@@ -353,10 +361,12 @@ def _content(lock: Path) -> bytes:
 
 
 def _is_orphan(mark: bytes) -> bool:
-    """The lock was taken by a Relay process that is gone."""
+    """The lock was taken by a Relay process that is gone, or by this one, which could not remove it."""
     words = mark.split()
     if len(words) != 4 or words[0] != b"relay" or not words[1].isdigit():
         return False
+    if int(words[1]) == os.getpid():
+        return mark not in _ours
     try:
         return str(psutil.Process(int(words[1])).create_time()).encode() != words[2]
     except psutil.NoSuchProcess:

@@ -1,4 +1,4 @@
-"""The calls that change files, of which one fails: for everything that writes, whatever module it is in.
+"""The calls that change files, of which one fails or is the last: for everything that writes, wherever it is.
 
 `failing` takes the place of the functions of `os` and `open` in this process while it is in force, and counts
 only calls that concern one folder.
@@ -22,6 +22,10 @@ BY_PATH = ("mkdir", "mkfifo", "rename", "replace", "link", "symlink", "unlink", 
 BY_HANDLE = ("write", "fsync", "fdatasync", "ftruncate", "fchmod", "sendfile", "copy_file_range")
 
 
+class Killed(BaseException):
+    """The process ends here: nothing more is done, no clean-up either."""
+
+
 @define
 class Faults:
     """See the module.
@@ -33,6 +37,7 @@ class Faults:
         for_good: every later call of its kind fails as well, as on a disk that stays full.
         short: a write takes at most one byte.
         half: a failing write takes half of its bytes first.
+        kill: not an error, but the end of the process: every later call ends it as well.
     """
 
     folder: str
@@ -41,6 +46,7 @@ class Faults:
     for_good: bool = False
     short: bool = False
     half: bool = False
+    kill: bool = False
     calls: list[str] = field(factory=list)
     failed: str = ""
 
@@ -50,6 +56,9 @@ class Faults:
             return
         number = len(self.calls)
         self.calls.append(name)
+        if self.kill and self.at is not None and number >= self.at:
+            self.failed = self.failed or name
+            raise Killed
         if number == self.at or (self.for_good and name == self.failed):
             self.failed = name
             raise OSError(self.code, os.strerror(self.code), str(what))
@@ -97,8 +106,8 @@ def failing(faults: Faults) -> Iterator[Faults]:
     def write(handle: int, data: Any) -> int:
         try:
             faults.step("write", handle)
-        except OSError:
-            if faults.half:
+        except (OSError, Killed):
+            if faults.half and not (faults.kill and len(faults.calls) - 1 != faults.at):
                 real["write"](handle, bytes(data)[: len(data) // 2])
             raise
         ours = faults.short and faults._ours(handle)
