@@ -109,6 +109,8 @@ class _Run:
         self._known: dict[Identity, Found] = {}
         self.shim = folder.shim() if folder else None
         self.cli: Identity | None = None
+        self.holder = folder.holder_pid() if folder else None
+        """Holds the input open; it is no process of the agent's, and its shim has ended it."""
 
     async def look(self) -> tuple[Found, ...]:
         """Scan: the live processes of the run. Whatever was seen once is known from then on."""
@@ -211,7 +213,8 @@ async def _end_rest(
             break
         for found in alive:
             if processes.send(found.who, number):
-                killed[found.who.pid] = None
+                if found.who.pid != run.holder:
+                    killed[found.who.pid] = None
                 processes.send(found.who, signal.SIGCONT)
         with trio.move_on_after(grace):
             for found in alive:
