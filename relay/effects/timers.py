@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import trio
 
@@ -17,6 +17,8 @@ LONGEST_NAP = 5.0
 """The wall clock is asked again after so many seconds at the latest, so that a wait which passed in sleep is
 over soon after it."""
 SHORTEST_NAP = 1.0
+LAST = datetime.max.replace(tzinfo=UTC)
+"""Some say "never" with an instant at the end of time, behind which there is none."""
 
 
 async def wait_until(at: datetime, *, clock: Callable[[], datetime], jitter: float = 0.0) -> None:
@@ -24,7 +26,7 @@ async def wait_until(at: datetime, *, clock: Callable[[], datetime], jitter: flo
 
     What passed in sleep is over at once, and the jitter counts from there: many would come together.
     """
-    due = at + timedelta(seconds=random.uniform(0, jitter)) if jitter else at
+    due = at + min(timedelta(seconds=random.uniform(0, jitter)), LAST - at) if jitter else at
     while (left := (due - clock()).total_seconds()) > 0:  # noqa: ASYNC110  (the wall clock tells no event)
         await trio.sleep(min(left, max(SHORTEST_NAP, min(left / 100, LONGEST_NAP))))
     late = (clock() - due).total_seconds() > LONGEST_NAP

@@ -19,6 +19,9 @@ _ESCAPES = re.compile(
 )
 """An escaped backslash or a whole surrogate pair (kept), or half a pair (replaced)."""
 
+LAST_SECOND = 2e11
+"""Some say "never" with the last second of the year 9999: no margin can be added to it."""
+
 
 def record(line: bytes) -> Mapping[str, Any] | None:
     """The JSON object in one line of output, or None when the line is anything else.
@@ -78,7 +81,7 @@ def _at(data: object, key: str) -> Any:
 def instant(data: object, key: str) -> datetime | None:
     """The aware instant at `key`, given in seconds since the epoch; None when absent or out of range."""
     seconds = number(data, key)
-    if not seconds:
+    if not seconds or seconds > LAST_SECOND:
         return None
     try:
         return datetime.fromtimestamp(seconds, UTC)

@@ -60,6 +60,12 @@ async def test_the_wall_clock_decides(
     assert least <= round(took, 3) <= most
 
 
+async def test_a_wait_until_the_end_of_time_is_a_wait(autojump_clock: MockClock) -> None:
+    with trio.move_on_after(3600) as scope:
+        await wait_until(datetime.max.replace(tzinfo=UTC), clock=Wall(), jitter=5.0)
+    assert scope.cancelled_caught
+
+
 async def test_after_sleep_many_do_not_come_at_once(autojump_clock: MockClock) -> None:
     wall = Wall((100, 8 * 3600))
     ends: list[float] = []

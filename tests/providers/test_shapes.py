@@ -58,3 +58,8 @@ def test_a_clipped_text_fits(value: str, limit: int) -> None:
 def test_one_line() -> None:
     assert one_line(" a\n b\t c ") == "a b c"
     assert one_line("x" * 300, 10) == "x" * 9 + "…"
+
+
+def test_the_end_of_time_is_no_instant_to_wait_for() -> None:
+    assert instant({"resets_at": 253402300799}, "resets_at") is None
+    assert instant({"resets_at": 1791979200}, "resets_at") is not None
