@@ -46,7 +46,7 @@ def _make_converter(*, strict: bool) -> Converter:
     converter.register_unstructure_hook_factory(attrs.has, unstructure)
     converter.register_structure_hook_factory(attrs.has, structure)
     converter.register_unstructure_hook(datetime, lambda value: value.isoformat())
-    converter.register_structure_hook(datetime, lambda value, _: datetime.fromisoformat(value))
+    converter.register_structure_hook(datetime, lambda value, _: _instant(value))
     converter.register_unstructure_hook(bytes, lambda value: b64encode(value).decode())
     converter.register_structure_hook(bytes, lambda value, _: b64decode(value))
     converter.register_unstructure_hook(Target, lambda target: f"{target.provider}/{target.account}")
@@ -82,6 +82,14 @@ def _refuse_other_types(converter: Converter) -> None:
 
 def _is_tuple(cls: Any) -> bool:
     return get_origin(cls) is tuple
+
+
+def _instant(text: str) -> datetime:
+    """Without its zone it could be compared with no other."""
+    found = datetime.fromisoformat(text)
+    if found.tzinfo is None:
+        raise ValueError(f"{text!r} names no zone")
+    return found
 
 
 def _target(text: str) -> Target:
@@ -127,6 +135,9 @@ def from_request(data: Any, cls: type[T]) -> T:
 
 
 def _structure(converter: Converter, data: Any, cls: type[T]) -> T:
+    if attrs.has(cls) and not isinstance(data, Mapping):
+        # cattrs finds no key in a list or a text, and takes every default.
+        raise ConfigError(f"not a {cls.__name__}: no object")
     try:
         return converter.structure(data, cls)
     except BaseValidationError as error:

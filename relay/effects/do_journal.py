@@ -161,5 +161,8 @@ async def load_breakers(world: World, effect: effects.LoadBreakers) -> reports.B
     """What was remembered."""
     stored = await trio.to_thread.run_sync(read_versioned, world.places.breakers, _BREAKERS_VERSION)
     found = (stored or {}).get("breakers", {})
-    breakers = tuple((str(name), dict(data)) for name, data in found.items())
+    if not isinstance(found, dict):
+        raise StoreError(f"{world.places.breakers} names no breakers")
+    # One of another shape is for the pool to refuse: the others are as good as ever.
+    breakers = tuple(found.items())
     return reports.BreakersLoaded(key=effect.key, at=world.clock(), breakers=breakers)

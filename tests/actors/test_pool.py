@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from relay.core import commands, effects
 from relay.core.circuit import Breaker, Circuit
 from relay.core.events import QuotaWindow
@@ -159,8 +161,20 @@ def test_what_an_earlier_life_knew_counts_for_what_is_asked_before_it_is_read(be
     assert breaker(world).state is Circuit.ISOLATED
 
 
-def test_a_breaker_that_cannot_be_read_is_passed_over_and_said(begin: Begin) -> None:
-    world = FakeWorld(breakers={"alpha/default": {"state": "ajar"}, "beta/default": isolated()})
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        {"state": "ajar"},
+        {"state": "open", "openUntil": "2030-06-01T13:00:00"},
+        {"windows": [{"name": "five_hour", "fractionUsed": 1.0, "resetsAt": "2030-06-01T13:00:00"}]},
+        {"failures": None},
+        ["open"],
+        "open",
+        None,
+    ],
+)
+def test_a_breaker_that_cannot_be_read_is_passed_over_and_said(begin: Begin, damaged: Any) -> None:
+    world = FakeWorld(breakers={"alpha/default": damaged, "beta/default": isolated()})
     daemon = begin(WORKS, world=world, chain=(BETA, ALPHA))
     daemon.run_until_ended()
     assert [run.target for run in world.record().runs] == [ALPHA]
