@@ -23,7 +23,7 @@ SAVE_AGAIN_SECONDS = 60.0
 
 @frozen(kw_only=True)
 class _Waiting:
-    """A session that was refused all that it wanted."""
+    """A session that waits for any of these."""
 
     session: Address
     wanted: frozenset[Target]
@@ -78,16 +78,14 @@ class ProviderPoolActor(RelayActor):
         over: list[tuple[Target, str]] = []
         wakes: list[datetime] = []
         for target in ask.wanted:
-            breaker = self._breaker(target)
-            answer = (
-                circuit.Admitted(breaker=circuit.insisted(breaker, ask.at))
-                if target == ask.insist
-                else circuit.admit(breaker, ask.at, threshold=ask.threshold)
-            )
+            if target == ask.insist:
+                chosen = reports.TargetChosen(key=ask.key, at=ask.at, target=target)
+                self._admit(target, circuit.insisted(self._breaker(target), ask.at), ask)
+                self.send(sender, chosen)
+                return
+            answer = circuit.admit(self._breaker(target), ask.at, threshold=ask.threshold)
             if isinstance(answer, circuit.Admitted):
-                if answer.breaker.state is Circuit.HALF_OPEN:
-                    self._probes[target] = ask.sid
-                self._set(target, answer.breaker, ask.at)
+                self._admit(target, answer.breaker, ask)
                 chosen = reports.TargetChosen(key=ask.key, at=ask.at, target=target, passed_over=tuple(over))
                 self.send(sender, chosen)
                 return
@@ -101,11 +99,19 @@ class ProviderPoolActor(RelayActor):
             reports.TargetChosen(key=ask.key, at=ask.at, target=None, wake_at=wake, passed_over=tuple(over)),
         )
 
+    def _admit(self, target: Target, breaker: Breaker, ask: asks.ChooseTarget) -> None:
+        if breaker.state is Circuit.HALF_OPEN:
+            self._probes[target] = ask.sid
+        self._set(target, breaker, ask.at)
+
     def receive_NoteFailure(self, ask: asks.NoteFailure, sender: Address) -> None:
         """A turn or a start failed."""
         if self._comes_early(ask, sender):
             return
-        before = self._breaker(ask.target)
+        before, failure = self._breaker(ask.target), ask.verdict.failure
+        if self._probes.get(ask.target, ask.sid) != ask.sid and failure in circuit.OF_THE_TASK:
+            # It tells nothing of the login, nor of the probe that another session makes.
+            return
         after = circuit.failed(before, ask.verdict, ask.at, ask.policy, chance=ask.chance)
         self._set(ask.target, after, ask.at)
 
@@ -136,8 +142,25 @@ class ProviderPoolActor(RelayActor):
         if self._comes_early(ask, sender):
             return
         self._release(ask.sid, ask.at)
-        if ask.over:
-            self._waiting.pop(ask.sid, None)
+        self._waiting.pop(ask.sid, None)
+
+    def receive_AwaitTargets(self, ask: asks.AwaitTargets, sender: Address) -> None:
+        """It waits: what was refused just now, or in an earlier life of it or of this actor."""
+        if self._comes_early(ask, sender):
+            return
+        self._release(ask.sid, ask.at)
+        self._waiting.pop(ask.sid, None)
+        if any(self._is_free(target, ask) for target in ask.wanted):
+            self.send(sender, reports.TargetFree(key="target-free", at=ask.at))
+        else:
+            self._waiting[ask.sid] = _Waiting(session=sender, wanted=frozenset(ask.wanted))
+
+    def _is_free(self, target: Target, ask: asks.AwaitTargets) -> bool:
+        """There is no reason to go on waiting for it; one that is closed may be waited for with reason."""
+        breaker = self._breaker(target)
+        if ask.until is not None and not breaker.probe_due:
+            return False
+        return isinstance(circuit.admit(breaker, ask.at, threshold=ask.threshold), circuit.Admitted)
 
     def receive_TimerFired(self, report: reports.TimerFired, sender: Address) -> None:
         """Quotas and counts that changed are due to be put on disk."""
@@ -160,6 +183,10 @@ class ProviderPoolActor(RelayActor):
         else:
             after = circuit.restore(message.at)
         self._set(target, after, message.at)
+        if not message.isolated:
+            # Also those that its quota kept away, which are forgotten: no state has changed for them.
+            self._wake(target, message.at)
+        self._save()
         answer = Accepted(data=self._view(target, message.at))
         self.send(sender, Answered(correlation=message.correlation, answer=answer))
 
@@ -194,7 +221,8 @@ class ProviderPoolActor(RelayActor):
             return
         if breaker.state is not Circuit.HALF_OPEN or breaker.probe_until is None:
             self._probes.pop(target, None)
-            self._wake(target, before, breaker, at)
+            if before.state is not Circuit.CLOSED and (breaker.state is Circuit.CLOSED or breaker.probe_due):
+                self._wake(target, at)
         if before.state is breaker.state and before.open_until == breaker.open_until:
             if before.failures != breaker.failures:
                 self._save_soon(at)
@@ -202,10 +230,8 @@ class ProviderPoolActor(RelayActor):
         self._tell("circuit", target, at, self._view(target, at))
         self._save()
 
-    def _wake(self, target: Target, before: Breaker, after: Breaker, at: datetime) -> None:
-        """Those that were refused this target may ask again before the time that they were told."""
-        if before.state is Circuit.CLOSED or after.state not in (Circuit.CLOSED, Circuit.HALF_OPEN):
-            return
+    def _wake(self, target: Target, at: datetime) -> None:
+        """Those that wait for this target may ask again before the time that they were told."""
         for sid in [sid for sid, waiting in self._waiting.items() if target in waiting.wanted]:
             waiting = self._waiting.pop(sid)
             self.send(waiting.session, reports.TargetFree(key="target-free", at=at))

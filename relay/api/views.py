@@ -96,6 +96,7 @@ def view(record: SessionRecord, live: Mapping[str, Any] | None = None) -> dict[s
         else (live or {}).get("problem", ""),
         "wakeAt": record.wake_at.isoformat() if record.wake_at else None,
         "hold": record.hold,
+        "blocked": record.blocked,
         "verify": list(record.options.verify),
         "verified": record.verified,
         "allow": record.options.allow,

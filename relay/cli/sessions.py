@@ -157,6 +157,13 @@ def _agent(view: View) -> str:
     return str(runs[-1].get("target", ""))
 
 
+def _held(view: View) -> str:
+    """What it waits for when it is no instant."""
+    if not view.get("hold"):
+        return ""
+    return "you resume it" + (", or restore one of them" if view.get("blocked") else "")
+
+
 def session_facts(view: View) -> list[tuple[str, object]]:
     """A session in full, as names and values."""
     verified = {True: "passed", False: "failed"}.get(view.get("verified"), "")  # type: ignore[arg-type]
@@ -166,7 +173,7 @@ def session_facts(view: View) -> list[tuple[str, object]]:
         ("task", view.get("taskGoal")),
         ("state", view.get("fsmState")),
         ("waits", view.get("waitReason")),
-        ("until", instant(view.get("wakeAt")) or ("you resume it" if view.get("hold") else "")),
+        ("until", instant(view.get("wakeAt")) or _held(view)),
         ("ended", view.get("endReason")),
         ("agent", _agent(view)),
         ("chain", " -> ".join(str(target) for target in view.get("chain") or [])),

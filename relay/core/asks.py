@@ -94,10 +94,12 @@ class NoteFailure:
     """To the provider pool: a turn or a start on this target failed.
 
     Args:
+        sid: whose turn or start.
         policy: when failures open the breaker, by the session's repository.
         chance: 0 to 1, for jitter.
     """
 
+    sid: str
     target: Target
     verdict: Verdict
     at: datetime
@@ -132,15 +134,27 @@ class NoteQuota:
 
 @frozen(kw_only=True)
 class LeaveTargets:
-    """To the provider pool: this session uses no target any more; what it probed, another one may.
-
-    Args:
-        over: it wants none again either.
-    """
+    """To the provider pool: this session uses and awaits no target; what it probed, another one may."""
 
     sid: str
     at: datetime
-    over: bool = False
+
+
+@frozen(kw_only=True)
+class AwaitTargets:
+    """To the provider pool: this session uses no target, and waits. -> TargetFree, when one is there sooner.
+
+    Args:
+        wanted: what it would go on with.
+        until: when it asks anyway; None: it waits for one of these to be put back into service.
+        threshold: as of ChooseTarget.
+    """
+
+    sid: str
+    wanted: tuple[Target, ...]
+    until: datetime | None
+    threshold: float
+    at: datetime
 
 
 @frozen(kw_only=True)
@@ -187,7 +201,7 @@ class Confirm:
 
 
 ToAdapter = DetachRun | ReachSafePoint | Say | Interrupt | AnswerPermission
-ToPool = ChooseTarget | NoteFailure | NoteAnswer | NoteSuccess | NoteQuota | LeaveTargets
+ToPool = ChooseTarget | NoteFailure | NoteAnswer | NoteSuccess | NoteQuota | LeaveTargets | AwaitTargets
 ToDesk = OpenApproval | CloseApprovals
 ToJournal = Record | Confirm
 Ask = AttachRun | ToAdapter | ToPool | ToDesk | ToJournal

@@ -21,6 +21,8 @@ from relay.core.policies import CircuitPolicy
 PROBE_LEASE = timedelta(minutes=10)
 UNKNOWN_RESET = timedelta(minutes=15)
 LONGEST_OPEN = timedelta(hours=1)
+OF_THE_TASK = frozenset({FailureClass.NONE, FailureClass.REFUSAL, FailureClass.CONTEXT_OVERFLOW})
+"""They tell neither that the login works nor that it does not."""
 JITTER = 0.2
 """By how much of itself a time that nobody stated grows at the most, so that not all try again at once."""
 
@@ -44,7 +46,7 @@ class Breaker:
         openings: in a row, for the back-off.
         probe_until: for HALF_OPEN: until when the one probe under way keeps others out.
         reason: why it is not closed.
-        opened_by: the kind of failure; none when it is closed, or isolated by hand.
+        opened_by: the kind of failure, when it is not closed; NONE if a person isolated it.
         windows: the quota as last told.
     """
 
@@ -61,6 +63,11 @@ class Breaker:
     def open_at(self, now: datetime) -> bool:
         """Open, and not due for a probe yet."""
         return self.state is Circuit.OPEN and self.open_until is not None and now < self.open_until
+
+    @property
+    def probe_due(self) -> bool:
+        """It was tried, and nobody tries it now."""
+        return self.state is Circuit.HALF_OPEN and self.probe_until is None
 
     def fraction_used(self, now: datetime) -> float | None:
         """Of the fullest window that has not reset since it was told, if any was told."""
@@ -100,36 +107,27 @@ def admit(breaker: Breaker, now: datetime, *, threshold: float = 1.0) -> Admitte
             return CircuitOpen(reason=f"{window.name} quota used to {used:.0%}", until=window.resets_at)
     if breaker.state is Circuit.CLOSED:
         return Admitted(breaker=breaker)
-    return Admitted(
-        breaker=evolve(
-            breaker, state=Circuit.HALF_OPEN, open_until=None, probe_until=now + PROBE_LEASE, updated_at=now
-        )
+    return Admitted(breaker=_probing(breaker, now))
+
+
+def _probing(breaker: Breaker, now: datetime) -> Breaker:
+    return evolve(
+        breaker, state=Circuit.HALF_OPEN, open_until=None, probe_until=now + PROBE_LEASE, updated_at=now
     )
+
+
+def insisted(breaker: Breaker, now: datetime) -> Breaker:
+    """The breaker when a person has one session use the target all the same.
+
+    It is a probe. What a person took out of service stays so for all the others.
+    """
+    by_hand = breaker.state is Circuit.ISOLATED and breaker.opened_by is not FailureClass.AUTH
+    return breaker if by_hand or breaker.state is Circuit.CLOSED else _probing(breaker, now)
 
 
 def probe_lost(breaker: Breaker) -> Breaker:
     """The breaker when nobody waits for the probe under way any more: the next one may probe."""
     return evolve(breaker, probe_until=None) if breaker.state is Circuit.HALF_OPEN else breaker
-
-
-def insisted(breaker: Breaker, now: datetime) -> Breaker:
-    """The breaker when a person names the target for one session: that one probes, at once.
-
-    What was isolated by hand stays so for all others.
-    """
-    match breaker.state:
-        case Circuit.CLOSED:
-            return evolve(breaker, windows=(), updated_at=now)
-        case Circuit.ISOLATED if breaker.opened_by is FailureClass.NONE:
-            return breaker
-    return evolve(
-        breaker,
-        state=Circuit.HALF_OPEN,
-        open_until=None,
-        probe_until=now + PROBE_LEASE,
-        windows=(),
-        updated_at=now,
-    )
 
 
 def answered(breaker: Breaker, now: datetime) -> Breaker:
@@ -161,8 +159,7 @@ def failed(
         return breaker
     why = verdict.failure.value.replace("_", " ")
     match verdict.failure:
-        case FailureClass.NONE | FailureClass.REFUSAL | FailureClass.CONTEXT_OVERFLOW:
-            # Of the task: it tells neither that the login works nor that it does not.
+        case failure if failure in OF_THE_TASK:
             return probe_lost(breaker)
         case FailureClass.AUTH:
             return evolve(

@@ -159,6 +159,7 @@ class SessionRecord:
         snapshot_commit: the newest one.
         contract_id: the newest contract.
         hold: wait until a person resumes.
+        blocked: held only since every login that it could go on with is out of service.
         wake_at: when a wait is over by itself.
         wait_reason: why it waits, for people.
         in_place_retry: the agent stayed up and is asked again at `wake_at`.
@@ -199,6 +200,7 @@ class SessionRecord:
     snapshot_commit: str = ""
     contract_id: str = ""
     hold: bool = False
+    blocked: bool = False
     wake_at: datetime | None = None
     wait_reason: str = ""
     in_place_retry: bool = False

@@ -54,13 +54,13 @@ class Session(SessionReports):
     def _command_pause(self, command: commands.Pause) -> Outputs:
         record = self._ahead
         reason = f"paused by {command.by}"
-        if record.hold:
+        if record.hold and not record.blocked:
             return []
         if record.state in (State.RUNNING, State.RESUMING):
             return self._hand_off(reason, command.at, hold=True, prefer=self._target())
         if record.state is State.WAITING and not self._live.gone:
             return self._hand_off(reason, command.at, hold=True, prefer=self._target())
-        self._change(hold=True, wait_reason=reason)
+        self._change(hold=True, blocked=False, wait_reason=reason)
         return [effects.CancelTimer(key="wake"), *self._persist()]
 
     def _command_hand_off(
@@ -78,7 +78,14 @@ class Session(SessionReports):
             outputs += self._hand_off(reason, command.at, prefer=to, insist=to is not None)
         elif record.state is State.WAITING:
             outputs.append(effects.CancelTimer(key="wake"))
-            changes = {"hold": False, "wake_at": None, "reason": reason, "skipped": (), **named}
+            changes = {
+                "hold": False,
+                "blocked": False,
+                "wake_at": None,
+                "reason": reason,
+                "skipped": (),
+                **named,
+            }
             outputs += self._fire(Trigger.WAKE, command.at, **changes)
         elif to is not None and record.state in (State.ENVELOPE_BUILT, State.DISPATCHED):
             message = f"{record.sid} is just being handed over"

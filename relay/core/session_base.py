@@ -154,7 +154,7 @@ class SessionBase(ABC):
 
         In this order, so that a session whose output is rewritten has nothing left to be done.
         """
-        leave = asks.LeaveTargets(sid=self.record.sid, at=at, over=True)
+        leave = asks.LeaveTargets(sid=self.record.sid, at=at)
         return [leave, asks.Confirm(key=OVER, repository=self.record.repository, at=at)]
 
     def _change(self, **changes: Any) -> None:
@@ -186,6 +186,7 @@ class SessionBase(ABC):
             "wake_at": None,
             "in_place_retry": False,
             "wait_reason": reason,
+            "blocked": False,
             "prefer": None,
             "insist": False,
             "fresh": False,
@@ -201,7 +202,12 @@ class SessionBase(ABC):
 
     def _failure_noted(self, target: Target, verdict: Verdict, at: datetime) -> asks.NoteFailure:
         return asks.NoteFailure(
-            target=target, verdict=verdict, at=at, policy=self.policy.circuit, chance=self._chance
+            sid=self.record.sid,
+            target=target,
+            verdict=verdict,
+            at=at,
+            policy=self.policy.circuit,
+            chance=self._chance,
         )
 
     def _target(self) -> Target:

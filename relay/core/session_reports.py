@@ -11,6 +11,7 @@ from relay.core.fsm import State, Step, Trigger, redo
 from relay.core.record import Run
 from relay.core.session_base import OVER
 from relay.core.session_live import LiveRun, Outputs
+from relay.core.session_steps import WAKE_JITTER
 from relay.core.session_turns import SessionTurns
 
 SAVE_RETRY_SECONDS = 5.0
@@ -118,7 +119,13 @@ class SessionReports(SessionTurns):
                 wait = f"{wait}; {record.reason}"
             hold = report.wake_at is None
             return self._fire(
-                Trigger.HOLD, at, wake_at=report.wake_at, wait_reason=wait, hold=hold, skipped=()
+                Trigger.HOLD,
+                at,
+                wake_at=report.wake_at,
+                wait_reason=wait,
+                hold=hold,
+                blocked=hold and bool(over),
+                skipped=(),
             )
         before, record = record.run, self._without_unsaid(record)
         run = Run(number=before.number + 1 if before else 1, target=report.target, told=len(record.replies))
@@ -141,13 +148,14 @@ class SessionReports(SessionTurns):
         )
 
     def _target_free(self, at: datetime) -> Outputs:
-        """What it waits for may be there sooner than it was told."""
-        ahead = self._ahead
-        if ahead.state is not State.WAITING or ahead.hold or ahead.in_place_retry:
+        """What it waits for may be there sooner than it was told, also while it only begins to wait."""
+        record = self._ahead
+        held = record.hold and not record.blocked
+        if record.state is not State.WAITING or held or record.in_place_retry or record.ending:
             return []
-        self._change(wake_at=at)
-        # While the wait is being saved its timer is not set yet; it is set by what the record says then.
-        return self._set_wake(at) if self._saving is None else []
+        self._change(wake_at=at, hold=False, blocked=False)
+        wake = effects.SetTimer(key="wake", at=at, jitter=WAKE_JITTER, through_sleep=True)
+        return [*self._persist(), *([] if self._saving else [wake])]
 
     def _adopted_native(self, run: Run) -> str:
         """The adopted session's own id, when the first agent can resume it."""

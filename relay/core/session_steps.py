@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from relay.core import asks, effects
-from relay.core.chain import candidates
+from relay.core.chain import Target, candidates
 from relay.core.facts import HANDING_OVER
 from relay.core.fidelity import score
 from relay.core.fsm import Step, Trigger
@@ -127,6 +127,20 @@ class SessionSteps(SessionTalk):
             return self._go_on_ending(at)
         if record.hold or (record.wake_at is not None and record.wake_at > at):
             return self._fire(Trigger.HOLD, at)
+        return [
+            asks.ChooseTarget(
+                key="choose",
+                sid=record.sid,
+                wanted=self._wanted(),
+                insist=record.prefer if record.insist else None,
+                threshold=record.options.threshold,
+                at=at,
+            )
+        ]
+
+    def _wanted(self) -> tuple[Target, ...]:
+        """Who may go on, the first choice first."""
+        record = self.record
         current = record.run.target if record.run else None
         wanted = candidates(record.options.chain, current, include_current=record.fresh)
         if record.handoffs >= record.options.max_handoffs and current is not None:
@@ -135,17 +149,7 @@ class SessionSteps(SessionTalk):
             wanted = (record.prefer, *(t for t in wanted if t != record.prefer))
         elif current is not None and current not in wanted:
             wanted = (*wanted, current)
-        wanted = tuple(target for target in wanted if target not in record.skipped)
-        return [
-            asks.ChooseTarget(
-                key="choose",
-                sid=record.sid,
-                wanted=wanted,
-                insist=record.prefer if record.insist else None,
-                threshold=record.options.threshold,
-                at=at,
-            )
-        ]
+        return tuple(target for target in wanted if target not in record.skipped)
 
     def _start_child(self) -> Outputs:
         run = self.record.run
@@ -174,13 +178,24 @@ class SessionSteps(SessionTalk):
 
     def _set_wake(self, at: datetime) -> Outputs:
         record = self.record
-        leave: Outputs = [] if record.in_place_retry else [asks.LeaveTargets(sid=record.sid, at=at)]
-        if record.hold:
-            return leave
+        if record.hold and not record.blocked:
+            return [asks.LeaveTargets(sid=record.sid, at=at)]
+        if record.in_place_retry:
+            return [effects.SetTimer(key="wake", at=record.wake_at or at, through_sleep=True)]
+        if record.blocked:
+            return [self._await_targets(self._wanted(), None, at)]
         # Held no more, and the crash came before it was woken: at once.
-        jitter = 0.0 if record.in_place_retry or record.wake_at is None else WAKE_JITTER
+        jitter = 0.0 if record.wake_at is None else WAKE_JITTER
         wake = record.wake_at or at
-        return [*leave, effects.SetTimer(key="wake", at=wake, jitter=jitter, through_sleep=True)]
+        wanted = self._wanted() if record.prefer is None else (record.prefer,)
+        timer = effects.SetTimer(key="wake", at=wake, jitter=jitter, through_sleep=True)
+        return [self._await_targets(wanted, wake, at), timer]
+
+    def _await_targets(
+        self, wanted: tuple[Target, ...], until: datetime | None, at: datetime
+    ) -> asks.AwaitTargets:
+        sid, threshold = self.record.sid, self.record.options.threshold
+        return asks.AwaitTargets(sid=sid, wanted=wanted, until=until, threshold=threshold, at=at)
 
     def _seal_runs(self) -> Outputs:
         return [
@@ -221,4 +236,5 @@ class SessionSteps(SessionTalk):
             )
         if not self._live.gone:
             return self._hand_off(self.record.reason, at, prefer=self._target(), insist=self.record.insist)
-        return self._fire(Trigger.WAKE, at, wake_at=None, in_place_retry=False, hold=False, wait_reason="")
+        woken = {"wake_at": None, "in_place_retry": False, "hold": False, "blocked": False, "wait_reason": ""}
+        return self._fire(Trigger.WAKE, at, **woken)

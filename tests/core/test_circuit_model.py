@@ -164,9 +164,12 @@ class BreakerModel(RuleBasedStateMachine):
         self.state, self.by_hand = "isolated", True
 
     @rule()
-    def a_person_names_it_for_one_session(self) -> None:
+    def a_person_insists(self) -> None:
+        before = self.real
         self.real = circuit.insisted(self.real, self.now)
-        if self.state in ("open", "probing") or (self.state == "isolated" and not self.by_hand):
+        if self.state == "closed" or (self.state == "isolated" and self.by_hand):
+            assert self.real == before
+        else:
             self.state, self.probe_ends = "probing", self.now + circuit.PROBE_LEASE
 
     @rule()
