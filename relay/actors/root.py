@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from attrs import evolve
 from thespian.actors import ActorExitRequest
 
 from relay.actors.ambient import AmbientDetectorActor
@@ -85,7 +86,10 @@ class RootActor(RelayActor):
         self.send(self._fixed["housekeeper"], message)
 
     def receive_CreateSession(self, message: CreateSession, sender: Address) -> None:
-        """To the session supervisor."""
+        """To the session supervisor. Its settings count also if the tree is started anew."""
+        if self._begin is not None:
+            policies = {**self._begin.policies, message.repository: message.policy}
+            self._begin = evolve(self._begin, policies=policies)
         self.send(self._fixed["sessions"], message)
 
     def receive_CommandSession(self, message: CommandSession, sender: Address) -> None:

@@ -153,6 +153,9 @@ class SessionSupervisorActor(RelayActor):
         )
         self._last[record.sid] = record
         run = record.run
+        self.send(self.wires.pool, asks.LeaveTargets(sid=record.sid, at=report.at))
+        if run is not None:
+            self.send(self.wires.desk, asks.CloseApprovals(sid=record.sid, run=run.number, at=report.at))
         if run is None or run.ended_at is not None:
             self._bury(record.sid)
             return

@@ -10,13 +10,16 @@ import pytest
 
 from relay.actors import messages
 from relay.actors.pool import ProviderPoolActor
-from relay.core import commands, effects
+from relay.actors.session import SessionActor
+from relay.core import asks, commands, effects
 from relay.core.circuit import Breaker, Circuit
 from relay.core.events import QuotaWindow
 from relay.core.fsm import State
+from relay.core.policies import ApprovalPolicy
+from relay.core.session import SessionPolicy
 from relay.core.wire import from_wire, to_wire
-from tests.fakes.agents import WORKS, Agent, Hang, Work, done, failed, limit, text
-from tests.fakes.port import ALPHA, Begin, Daemon, Step
+from tests.fakes.agents import WORKS, Agent, Hang, Work, ask, call, done, failed, limit, text
+from tests.fakes.port import ALPHA, BETA, Begin, Daemon, Step
 from tests.fakes.world import NOON, FakeWorld
 
 RESET = NOON + timedelta(hours=1)
@@ -205,6 +208,44 @@ def test_a_turn_that_began_before_and_is_refused_ends_nobody_elses_probe(begin: 
     daemon.world.runs[("s-1", 1)].go_on()
     daemon.run(lambda: daemon.world.now > RESET + timedelta(minutes=5))
     assert second_runs(daemon) == prober
+
+
+@pytest.mark.usefixtures("quiet")
+def test_one_that_is_given_up_leaves_its_probe_and_its_questions(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asking = Agent(turns=((call("c", "edit"), ask("c", "edit", path="/repo/a.py"), Work(), done()),))
+    daemon = begin(asking, chain=(ALPHA,))
+    daemon.run(lambda: bool(daemon.world.entries("approval")))
+    pool: list[asks.LeaveTargets] = []
+    monkeypatch.setattr(ProviderPoolActor, "receive_LeaveTargets", lambda _, told, __: pool.append(told))
+
+    def broken(actor: SessionActor, message: object, sender: object) -> None:
+        raise ValueError("this handler is broken")
+
+    monkeypatch.setattr(SessionActor, "receive_SessionLoaded", broken)
+    monkeypatch.setattr(SessionActor, "receive_CommandSession", broken)
+    daemon.command(commands.Pause)
+    daemon.run_until_ended()
+    assert [told.sid for told in pool] == ["s-1"]
+    assert [told["status"] for told in daemon.world.entries("approval")] == ["open", "closed"]
+
+
+@pytest.mark.usefixtures("quiet")
+def test_a_repositorys_settings_hold_after_the_tree_was_started_anew(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asking = Agent(turns=((call("c", "edit"), ask("c", "edit", path="/repo/a.py"), Work(), done()),))
+    daemon = begin(WORKS)
+    daemon.run_until_ended()
+    # What the daemon found at its start did not name this repository yet.
+    daemon.policy = to_wire(SessionPolicy(approvals=ApprovalPolicy(timeout_seconds=1800.0)))
+    daemon.world.agents = {1: asking}
+    daemon.create(sid="s-2", chain=(BETA,))
+    daemon.run(lambda: bool(daemon.world.entries("approval", "s-2")))
+    crash_pool(monkeypatch, daemon)
+    asked = daemon.world.entries("approval", "s-2")[-1]
+    assert asked["deniedAt"] > (NOON + timedelta(minutes=29)).isoformat()
 
 
 def test_one_whose_quota_keeps_it_away_does_not_ask_again_and_again(begin: Begin) -> None:
