@@ -33,6 +33,7 @@ from relay.actors.runtime import Runtime
 from relay.api.app import create_app
 from relay.api.auth import Gatekeeper
 from relay.api.context import ApiContext
+from relay.api.idle import Idleness
 from relay.api.starting import policy_of
 from relay.api.stream import EventStream
 from relay.core.config import Config
@@ -62,7 +63,6 @@ from relay.store.user_config import user_config_dir
 log = logging.getLogger("relay.daemon")
 
 DEFAULT_PORT = 4748
-IDLE_SECONDS = 30.0
 HANDLERS_GRACE = 3.0
 STUCK_CLIENT_SECONDS = 15
 IDLE_CONNECTION_SECONDS = 60.0
@@ -166,6 +166,7 @@ class Daemon:
         self._clock = WallClock()
         self._stream = EventStream(floor=next_number(places) - 1)
         self.facade = Facade(self._clock)
+        self._idleness = Idleness(self.facade.sessions, self._stream)
 
     async def serve(self, quiet: bool = True) -> int:
         """Serve until the end."""
@@ -236,7 +237,7 @@ class Daemon:
         task_status: trio.TaskStatus[object] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         await serve(
-            finishing(app),
+            self._idleness.counting(finishing(app)),
             settings,
             shutdown_trigger=self._ending.wait,
             task_status=task_status,
@@ -290,17 +291,10 @@ class Daemon:
                 self._ending.set()
 
     async def _end_when_idle(self) -> None:
-        idle_since = trio.current_time()
-        while not self._ending.is_set():
-            with trio.move_on_after(1.0):
-                await self._ending.wait()
-            views = (await self.facade.sessions())["sessions"]
-            ended = ("COMPLETED", "FAILED", "STOPPED")
-            if any(view.get("state", "DISPATCHED") not in ended for view in views) or self._stream.listeners:
-                idle_since = trio.current_time()
-            if trio.current_time() - idle_since > IDLE_SECONDS:
-                log.info("nothing is under way")
-                self._ending.set()
+        await self._idleness.wait(self._ending)
+        if not self._ending.is_set():
+            log.info("nothing is under way")
+            self._ending.set()
 
     def _fail(self, reason: str) -> None:
         self._failure = reason
