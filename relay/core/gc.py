@@ -23,6 +23,8 @@ class Kind(StrEnum):
     """A session's refs below refs/relay/."""
     OUTPUT = "output"
     """A run's folder: what its agent printed, redacted when it ended."""
+    UNBEGUN = "unbegun"
+    """What was made of a session before its daemon was ended in the midst of beginning it."""
     FIFO = "fifo"
     TEMPORARY = "temporary"
     """What is left of writing a file that was cut off."""

@@ -15,7 +15,7 @@ from relay.store.keys import load_or_make_signing_key, load_or_make_token
 from relay.store.lock_holder import lock_holder
 from relay.store.places import StatePlaces
 from relay.store.repositories import known_repositories
-from relay.store.sessions import read_record
+from relay.store.sessions import never_begun, read_record
 
 MANY_WORKTREES = 20
 MUCH_OUTPUT = 2 * 1000**3
@@ -149,6 +149,10 @@ def sessions(places: StatePlaces) -> Iterator[Check]:
             try:
                 record, note = read_record(repo, sid)
             except RelayError as failure:
+                if never_begun(repo, sid):
+                    told = f"{sid}: its beginning was cut off, in {repo.root}; nothing was done in it"
+                    yield warning("sessions", told, "nothing: what was made of it is cleared away in time")
+                    continue
                 unread += 1
                 yield error("sessions", f"{sid}: {failure.message}", failure.hint or "put back a copy")
                 continue

@@ -6,6 +6,7 @@ session begins or ends in between unseen.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -15,22 +16,23 @@ from attrs import Factory, define
 from relay.core import effects, reports
 from relay.core.gc import Decision, GcPolicy, Kind, Piece, plan
 from relay.core.record import SessionRecord
-from relay.effects import gc_files, gc_git, processes
+from relay.effects import adopted_file, gc_files, gc_git, processes, worktree
 from relay.effects.repository import inspect
 from relay.effects.world import World
 from relay.errors import ConflictError, NoRepositoryError, RelayError
 from relay.store.places import RepoPlaces
 from relay.store.repositories import known_repositories
-from relay.store.sessions import read_record
+from relay.store.sessions import never_begun, read_record
 
 
 @define
 class _Here:
-    """One repository: its sessions by id, and those of them that can't be read."""
+    """One repository: its sessions by id, those of them that can't be read, and those that never began."""
 
     places: RepoPlaces
     records: dict[str, SessionRecord] = Factory(dict)
     unread: list[str] = Factory(list)
+    unbegun: list[str] = Factory(list)
 
     @property
     def over(self) -> list[SessionRecord]:
@@ -96,6 +98,9 @@ def _known(world: World, problems: list[str]) -> list[_Here]:
             try:
                 here.records[sid] = read_record(places, sid)[0]
             except RelayError as error:
+                if never_begun(places, sid):
+                    here.unbegun.append(sid)
+                    continue
                 here.unread.append(sid)
                 problems.append(f"{sid} is left alone: {error.message}")
         found.append(here)
@@ -111,6 +116,7 @@ def _files(world: World, known: list[_Here], now: datetime) -> list[Piece]:
         folders |= {here.places.folder, *(here.places.session(sid) for sid in here.records)}
         live |= {sid for sid, record in here.records.items() if not record.ended}
         ended |= {record.sid: record.updated_at for record in here.over}
+        pieces += gc_files.unbegun(here.places, here.unbegun, now)
         for record in here.over:
             pieces += gc_files.outputs(here.places, record, now)
     pieces += gc_files.fifos(world.places.fifos, live, ended)
@@ -120,7 +126,7 @@ def _files(world: World, known: list[_Here], now: datetime) -> list[Piece]:
 
 async def _in_git(here: _Here, known: list[_Here], now: datetime, problems: list[str]) -> list[Piece]:
     """What lies in the repository itself; nothing where there is none."""
-    pieces = await gc_git.strangers(here.places, [*here.records, *here.unread])
+    pieces = await gc_git.strangers(here.places, [*here.records, *here.unread, *here.unbegun])
     try:
         repo = await inspect(here.places.root)
         pieces += await gc_git.left_behind(repo, here.places, here.over, _roots(known))
@@ -154,9 +160,24 @@ async def _remove(piece: Piece, known: list[_Here]) -> None:
             await gc_git.remove_snapshots(await inspect(Path(piece.repository)), piece.session)
         case Kind.OUTPUT:
             await trio.to_thread.run_sync(gc_files.remove_run, path)
+        case Kind.UNBEGUN:
+            await _remove_unbegun(RepoPlaces(root=Path(piece.repository)), piece.session)
         case Kind.FIFO:
             if await processes.leftovers(path.name):
                 raise ConflictError("a process of its run is alive")
             await trio.Path(path).unlink(missing_ok=True)
         case Kind.TEMPORARY | Kind.GIT_FILE:
             await trio.Path(path).unlink(missing_ok=True)
+
+
+async def _remove_unbegun(places: RepoPlaces, sid: str) -> None:
+    """Whatever lies in its folder or on its branch all the same is kept by a ref, as of any discarded one."""
+    if not never_begun(places, sid):
+        raise ConflictError("it has begun")
+    with suppress(NoRepositoryError):
+        await worktree.discard(await inspect(places.root), sid, places.worktree(sid))
+    adopted_file.forget(places, sid)
+    folder = trio.Path(places.session(sid))
+    for cut_off in await folder.glob(".fsm.json.*"):
+        await cut_off.unlink()
+    await folder.rmdir()

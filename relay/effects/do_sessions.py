@@ -23,7 +23,7 @@ from relay.errors import NoRepositoryError, RelayError
 from relay.store import audit_read, state_file
 from relay.store.places import RepoPlaces
 from relay.store.repositories import known_repositories, remember_repository
-from relay.store.sessions import read_record
+from relay.store.sessions import never_begun, read_record
 
 
 async def prepare_worktree(
@@ -173,7 +173,8 @@ async def list_unfinished(world: World, effect: effects.ListUnfinished) -> repor
                     record, _ = read_record(places, sid)
                     open_still = not record.ended or _not_wound_up(record)
                 except RelayError as error:
-                    problems.append(error.message)
+                    if not never_begun(places, sid):
+                        problems.append(error.message)
                     continue
                 except OSError as error:
                     problems.append(f"{sid} in {places.root} can't be looked at: {error}")

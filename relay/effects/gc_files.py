@@ -13,6 +13,8 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from attrs import evolve
+
 from relay.core.gc import Kind, Piece
 from relay.core.record import SessionRecord
 from relay.effects.spool import RunFolder
@@ -83,6 +85,15 @@ def temporaries(folders: Iterable[Path], now: datetime) -> Iterator[Piece]:
     for path, found in _listed(folders, ".*.tmp"):
         if stat.S_ISREG(found.st_mode) and _TEMPORARY.fullmatch(path.name):
             yield _left(Kind.TEMPORARY, path, found, now)
+
+
+def unbegun(places: RepoPlaces, sids: Iterable[str], now: datetime) -> Iterator[Piece]:
+    """Sessions whose beginning was cut off."""
+    for sid in sids:
+        with suppress(FileNotFoundError):
+            folder = places.session(sid)
+            piece = _left(Kind.UNBEGUN, folder, folder.lstat(), now, repository=str(places.root))
+            yield evolve(piece, session=sid, bytes=0)
 
 
 def git_files(root: Path, common_dir: Path, now: datetime) -> Iterator[Piece]:

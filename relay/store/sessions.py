@@ -30,6 +30,15 @@ def read_record(places: RepoPlaces, sid: str) -> tuple[SessionRecord, str]:
     return from_wire(loaded.values, SessionRecord), loaded.fallback
 
 
+def never_begun(places: RepoPlaces, sid: str) -> bool:
+    """The daemon was ended while it made the session: nothing was saved of it, and no agent was started."""
+    try:
+        found = [path.name for path in places.session(sid).iterdir()]
+    except OSError:
+        return False
+    return all(name == "adopted.json" or name.startswith(".fsm.json.") for name in found)
+
+
 def find_session(places: StatePlaces, sid: str) -> tuple[RepoPlaces, SessionRecord]:
     """A session by its id, in whatever repository.
 

@@ -399,3 +399,15 @@ def test_nothing_at_all_can_be_relied_on(
 
     monkeypatch.setenv("RELAY_STATE_DIR", "relative")
     assert status(doctor(), "state folder") == "error"
+
+
+def test_a_session_whose_beginning_was_cut_off_is_no_error(
+    doctor: Callable, programs: Path, repository: Path
+) -> None:
+    state_places, places = StatePlaces.locate(os.environ).ensure(), RepoPlaces(root=repository).ensure()
+    remember_repository(state_places, str(repository))
+    places.ensure_session("s-aaaaaa")
+
+    found = doctor()["sessions"]
+
+    assert found["status"] != "error"

@@ -18,6 +18,7 @@ from relay.core import reports
 from relay.core.fsm import State
 from relay.effects import worktree
 from relay.effects.repository import inspect
+from relay.store.repositories import remember_repository
 from tests.fakes import leavings
 from tests.fakes.leavings import LONG_AGO, NOW, Leavings
 from tests.fakes.repos import commit_all, git, isolate, make_repo, with_submodule, write
@@ -448,3 +449,59 @@ async def test_killed_before_any_step_it_ends_the_same_and_loses_nothing(
         assert listing(left.root) == end
         assert git(left.places.root, "fsck", "--no-dangling") == ""
     shutil.rmtree(kept)
+
+
+# -- sessions that never began -------------------------------------------------------------------
+
+
+async def cut_off(left: Leavings, *, at: str) -> Path:
+    """What a daemon leaves that was killed while it made a session."""
+    left.state.ensure()
+    folder = left.places.ensure_session(SID)
+    remember_repository(left.state, str(left.places.root))
+    if at != "folder":
+        await worktree.create(await inspect(left.places.root), SID, left.places.worktree(SID), carry=True)
+    if at == "save":
+        (folder / ".fsm.json.0123456789ab.tmp").write_text("{")
+    return old(folder)
+
+
+@pytest.mark.parametrize("at", ["folder", "worktree", "save"])
+async def test_a_session_that_never_began_goes_and_loses_nothing(left: Leavings, at: str) -> None:
+    write(left.places.root, {"mine.txt": "mine\n"})
+    folder = await cut_off(left, at=at)
+    if at != "folder":
+        write(left.places.worktree(SID), {"found.txt": "found\n"})
+
+    found = await left.collect()
+
+    assert [item.removed for item in of(found, "unbegun")] == [True]
+    assert not found.problems
+    assert not folder.exists()
+    assert not left.places.worktree(SID).exists()
+    assert git(left.places.root, "branch", "--list", "relay/*") == ""
+    if at != "folder":
+        kept = git(left.places.root, "ls-tree", "--name-only", f"refs/relay/{SID}/discarded").split()
+        assert {"mine.txt", "found.txt"} <= set(kept)
+    assert (await left.collect()).problems == ()
+
+
+async def test_a_session_that_is_just_being_made_stays(left: Leavings) -> None:
+    folder = await cut_off(left, at="worktree")
+    os.utime(folder, (NOW.timestamp(), NOW.timestamp()))
+
+    [item] = of(await left.collect(), "unbegun")
+
+    assert not item.removed
+    assert left.places.worktree(SID).is_dir()
+
+
+async def test_one_of_which_anything_was_saved_is_not_taken_for_one_that_never_began(left: Leavings) -> None:
+    folder = await cut_off(left, at="worktree")
+    (folder / "run-1").mkdir()
+    old(folder)
+
+    found = await left.collect()
+
+    assert of(found, "unbegun") == []
+    assert left.places.worktree(SID).is_dir()
