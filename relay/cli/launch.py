@@ -96,13 +96,19 @@ def wait_for_daemon(settings: Settings) -> Where:
 def last_words(places: StatePlaces) -> str:
     """What the daemon last said of trouble or an end: a line of its log, or of its start if newer."""
     log, start = places.log / "daemon.log", places.log / "start.log"
-    lines = _tail(log).split("\n")
+    lines = _of_the_last_life(_tail(log).split("\n"))
     telling = [line for line in lines if " ERROR " in line or " WARNING " in line or ": ends " in line]
     said = [line for line in _tail(start).split("\n") if line.strip()]
     errors = [line for line in said if line.startswith("error:")] or said[-1:]
-    if errors and (not telling or _changed(start) > _changed(log)):
+    if errors and _changed(start) >= _changed(log):
         return errors[-1]
     return (telling or [""])[-1]
+
+
+def _of_the_last_life(lines: list[str]) -> list[str]:
+    """The log since a daemon came up last: what it said before that is over."""
+    up = [number for number, line in enumerate(lines) if " relay.daemon: listening on " in line]
+    return lines[up[-1] :] if up else lines
 
 
 def _changed(path: Path) -> float:

@@ -54,6 +54,24 @@ def test_a_killed_daemon_leaves_nothing_in_the_way(relay: Callable, cleared: Pat
     assert recorded(cleared).pid != killed.pid
 
 
+def test_what_was_wrong_before_a_daemon_ran_is_not_said_of_its_end(relay: Callable, cleared: Path) -> None:
+    cleared.mkdir(exist_ok=True)
+    cleared.chmod(0o700)
+    token = cleared / "token"
+    token.write_text("")
+    token.chmod(0o600)
+    assert "holds no token" in relay("daemon", "start", "--port", "0").err
+    assert "holds no token" in relay("daemon", "status").err
+    token.unlink()
+    assert relay("daemon", "start", "--port", "0").code == 0
+    recorded(cleared).send_signal(signal.SIGKILL)
+
+    ended = relay("daemon", "status")
+
+    assert ended.code == 3
+    assert "holds no token" not in ended.err
+
+
 def test_of_a_daemon_that_hangs_every_command_says_how_to_end_it(
     relay: Callable, cleared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
