@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from itertools import groupby
 from typing import Any
 
 import pytest
 from attrs import evolve
 
+from relay.actors import messages
+from relay.actors.pool import ProviderPoolActor
 from relay.core.fsm import State
 from relay.core.record import SessionRecord
 from tests.fakes.agents import HITS_LIMIT, Agent, Work, call, done, failed, limit, plan, result, text
-from tests.fakes.port import ALPHA, BETA, WORK, Daemon
+from tests.fakes.port import ALPHA, BETA, WORK, Daemon, Step
 from tests.fakes.world import NOON, FakeWorld
 
 OVERLOADED = failed("overloaded", "The model is overloaded.")
@@ -24,17 +27,15 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     "handoff": {"agents": {1: HITS_LIMIT}, "options": {}},
     "sent back": {"agents": {1: HITS_LIMIT, 2: MENDS}, "options": {"verify": ("make test",)}, "needs": 2},
     "nudged": {
-        "stride": 3,
         "agents": {1: Agent(turns=((plan(a="pending"), done()), (plan(a="completed"), done())))},
         "options": {},
     },
     "retried in place": {
-        "stride": 3,
         "agents": {1: Agent(turns=((text("hm"), OVERLOADED), (Work(), done())))},
         "options": {},
     },
-    "one way": {"stride": 3, "agents": {1: Agent(turns=((Work(), limit()),), one_way=True)}, "options": {}},
-    "accounts": {"stride": 3, "agents": {1: HITS_LIMIT}, "options": {"chain": (ALPHA, WORK, BETA)}},
+    "one way": {"agents": {1: Agent(turns=((Work(), limit()),), one_way=True)}, "options": {}},
+    "accounts": {"agents": {1: HITS_LIMIT}, "options": {"chain": (ALPHA, WORK, BETA)}},
 }
 
 
@@ -83,7 +84,7 @@ def test_a_crash_at_any_step_changes_nothing(name: str) -> None:
     want, steps = undisturbed(scenario)
     assert want.record().state is State.COMPLETED
     assert want.violations == []
-    for at in range(0, steps, scenario.get("stride", 1)):
+    for at in range(steps):
         world = crashed_at(scenario, at)
         assert world.violations == [], at
         assert settled(world.record()) == settled(want.record()), at
@@ -91,6 +92,49 @@ def test_a_crash_at_any_step_changes_nothing(name: str) -> None:
         assert world.contract_ids == want.contract_ids, at
         assert sorted(world.journaled()) == sorted(want.journaled()), at
         assert set(world.journaled()) == world.printed(), at
+        assert world.alive() == [], at
+        assert [len(p.told) for p in world.runs.values()] == [len(p.told) for p in want.runs.values()], at
+
+
+def started_anew_at(scenario: dict[str, Any], at: int, patch: pytest.MonkeyPatch) -> FakeWorld:
+    """The world after a run whose provider pool crashed after so many steps; effects under way go on."""
+
+    def broken(actor: ProviderPoolActor, message: object, sender: object) -> None:
+        raise ValueError("this handler is broken")
+
+    world = world_of(scenario)
+    daemon = Daemon(world).start()
+    daemon.create(**scenario["options"])
+    for _ in range(at):
+        daemon.take(daemon.steps()[0])
+    with patch.context() as broke:
+        broke.setattr(ProviderPoolActor, "receive_DescribeProviders", broken)
+        broke.setattr(ProviderPoolActor, "_comes_early", lambda *_: False)
+        daemon.ask_root(messages.DescribeProviders, at=world.now)
+    restart = next(key for key in daemon.timers if key[1] == "restart:pool")
+    daemon.take(Step("timer", restart[1], restart))
+    if "s-1" not in world.saved:
+        daemon.run(timers=False)
+    if "s-1" not in world.saved:
+        daemon.create(**scenario["options"])
+    daemon.run_until_ended()
+    daemon.close()
+    return world
+
+
+@pytest.mark.parametrize("name", ["handoff", "retried in place"])
+def test_the_tree_started_anew_at_any_step_changes_nothing(
+    name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.CRITICAL, logger="relay.actors")
+    scenario = SCENARIOS[name]
+    want, steps = undisturbed(scenario)
+    for at in range(steps):
+        world = started_anew_at(scenario, at, monkeypatch)
+        assert world.violations == [], at
+        assert settled(world.record()) == settled(want.record()), at
+        assert world.commits == want.commits, at
+        assert sorted(world.journaled()) == sorted(want.journaled()), at
         assert world.alive() == [], at
         assert [len(p.told) for p in world.runs.values()] == [len(p.told) for p in want.runs.values()], at
 

@@ -34,6 +34,7 @@ _OLD_RECORD = (effects.SaveSession, effects.FollowChild, effects.WriteChild)
 
 _LANES = {
     effects.SaveSession: "save",
+    effects.LoadSession: "save",
     effects.WriteChild: "write",
     effects.SaveBreakers: "breakers",
     effects.StartChild: "child",
@@ -185,7 +186,7 @@ class Daemon:
             case _:
                 record = getattr(effect, "record", None)
                 lane = _LANES.get(type(effect), "")
-                session = record.sid if record is not None else ""
+                session = record.sid if record is not None else getattr(effect, "sid", "")
                 self.asked.append(Asked(effect, reply_to, f"{lane}:{session}" if lane else ""))
 
     def _check_saved_first(self, effect: effects.Effect) -> None:
