@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Mapping
 from pathlib import Path
 
 import trio
 from attrs import frozen
 
 from relay.effects.git import Git, mutex, open_git
-from relay.effects.gitnames import names, path_text, session_branch
+from relay.effects.gitnames import names, path_text, session_branch, session_ref
 from relay.effects.merge_trees import merged_tree
 from relay.effects.repository import Repository, session_refs, under_way, update_refs
 from relay.effects.staging import RELAY, commit_tree, index_lock, private_index, replace_index
@@ -69,7 +70,7 @@ async def merge(repo: Repository, sid: str) -> MergeDone:
         if theirs is None:
             raise NotFoundError(
                 f"there is no branch {source}",
-                hint=f"If it was discarded: git branch {source} refs/relay/{sid}/discarded",
+                hint=_kept(sid, source, refs),
             )
         branch, ours = await _target(git, repo)
         if await _contains(git, ours, theirs):
@@ -321,3 +322,12 @@ def _entry(mode: str, oid: str) -> _Entry:
 def _index_line(path: bytes, entry: _Entry, id_length: int) -> bytes:
     mode, oid = entry if entry != _ABSENT else ("0", "0" * id_length)
     return f"{mode} {oid}\t".encode() + path + b"\0"
+
+
+def _kept(sid: str, branch: str, refs: Mapping[str, str]) -> str:
+    """How to get a session's work back whose branch is gone: what was discarded, or the last snapshot."""
+    snapshots = [int(name) for name in refs if name.isdecimal()]
+    if "discarded" not in refs and not snapshots:
+        return ""
+    newest = "discarded" if "discarded" in refs else max(snapshots)
+    return f"Its work is kept: git branch {branch} {session_ref(sid, newest)}"

@@ -303,6 +303,22 @@ async def test_a_checkout_in_the_midst_of_something_is_refused(
     assert want_hint in caught.value.hint
 
 
+async def test_the_work_of_a_branch_that_somebody_deleted_can_be_had_from_its_last_snapshot(
+    root: Path,
+) -> None:
+    await work(root)
+    write(root / ".relay/worktrees/s1", {"later.txt": "later\n"})
+    last = await take(root / ".relay/worktrees/s1", "s1", 2, "snap")
+    git(root, "update-ref", "-d", "refs/heads/relay/s1")
+
+    with pytest.raises(NotFoundError) as caught:
+        await merged(root)
+
+    command = caught.value.hint.partition(": ")[2].split()
+    git(root, *command[1:])
+    assert git(root, "rev-parse", "relay/s1") == last.commit
+
+
 async def test_a_session_without_a_branch_is_not_found(root: Path) -> None:
     with pytest.raises(NotFoundError, match="relay/s1"):
         await merged(root)
