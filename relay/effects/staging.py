@@ -23,7 +23,7 @@ from relay.effects.git import LOCK_HINT, LOCK_WAITS, Git
 from relay.effects.gitnames import path_text
 from relay.effects.moving import index_files, read_status
 from relay.errors import ConflictError, DiskFullError, GitError, StoreError
-from relay.store.atomic import write_all
+from relay.store.atomic import NO_LINKS, write_all
 
 MOVING = "being written to all the time"
 """Why a file was skipped that could not be read whole at any try."""
@@ -341,8 +341,7 @@ def _take_lock(lock: Path, mark: bytes) -> bool:
             write_all(fd, mark)
         finally:
             os.close(fd)
-        # With its mark from the first moment on: without it nobody would know that it may be taken over.
-        os.link(made, lock)
+        _place(made, lock)
     except FileExistsError:
         return False
     finally:
@@ -350,6 +349,21 @@ def _take_lock(lock: Path, mark: bytes) -> bool:
         with contextlib.suppress(OSError):
             made.unlink(missing_ok=True)
     return True
+
+
+def _place(made: Path, lock: Path) -> None:
+    """Have the lock there with its mark from the first moment on; without it nobody could take it over."""
+    try:
+        os.link(made, lock)
+    except OSError as error:
+        if error.errno not in NO_LINKS:
+            raise
+        os.close(os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+        try:
+            made.replace(lock)
+        except OSError:
+            lock.unlink(missing_ok=True)
+            raise
 
 
 def _content(lock: Path) -> bytes:

@@ -26,7 +26,8 @@ MAX_FILE = 64 * 1024 * 1024
 _ALWAYS = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 _NONBLOCK = getattr(os, "O_NONBLOCK", 0)
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
-_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+"""What `os.link` fails with where the file system knows no hard links."""
 _HINTS = {
     errno.EACCES: "check the owner and the permissions of the file and its folder",
     errno.EPERM: "check the owner and the permissions of the file and its folder",
@@ -188,7 +189,7 @@ def create(path: Path, data: bytes, mode: int = 0o600, *, ops: FileOps = OPS) ->
         except FileExistsError:
             return False
         except OSError as error:
-            if error.errno not in _NO_LINKS:
+            if error.errno not in NO_LINKS:
                 raise
             try:
                 _write_new(path, data, mode, ops)
@@ -327,7 +328,7 @@ def _keep(path: Path, keep: Path, ops: FileOps) -> None:
     except FileNotFoundError:
         return
     except OSError as error:
-        if error.errno not in _NO_LINKS:
+        if error.errno not in NO_LINKS:
             raise
         old = read(path, ops=ops)
         if old is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -434,6 +435,23 @@ async def test_the_lock_of_a_relay_that_died_is_taken_over(root: Path, tree: Pat
     (root / ".git/worktrees/s1/relay-index-4194303-00000000").write_text("")
     write(tree, {"a.txt": "work\n"})
     settled(root, tree, await take(tree, "s1", 1, "snap"))
+
+
+async def test_where_there_are_no_hard_links_the_index_is_put_in_place_too(
+    root: Path, tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_links(*_: object) -> None:
+        raise OSError(errno.EPERM, "no hard links here")
+
+    monkeypatch.setattr(os, "link", no_links)
+    write(tree, {"a.txt": "work\n"})
+    settled(root, tree, await take(tree, "s1", 1, "snap"))
+    lock = root / ".git/worktrees/s1/index.lock"
+    lock.write_text("")
+    write(tree, {"a.txt": "more\n"})
+    with pytest.raises(ConflictError):
+        await take(tree, "s1", 2, "snap")
+    assert lock.read_text() == ""
 
 
 async def test_a_store_that_cannot_be_written_loses_nothing(
