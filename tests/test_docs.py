@@ -10,6 +10,12 @@ from pathlib import Path
 import pytest
 
 from relay.api.app import ROUTES
+from relay.core.attempts import FailedAttempt
+from relay.core.detect import AgentStatus, DetectedAgent, agent_view
+from relay.core.events import PlanItem
+from relay.core.facts import CommandRun, LimitSeen
+from relay.core.failures import FailureClass
+from relay.core.intel import SessionIntel, SpokenTurn
 from relay.errors import RelayError
 from relay.providers.table import provider_names
 
@@ -61,6 +67,34 @@ def test_every_query_parameter_is_documented() -> None:
         )
         for name in route.query:
             assert f"{name}=" in cell, (route.path, name)
+
+
+def names(value: object) -> set[str]:
+    """The names in a JSON value, however deep."""
+    if isinstance(value, dict):
+        return {name for key, inner in value.items() for name in (key, *names(inner))}
+    return {name for inner in value for name in names(inner)} if isinstance(value, list) else set()
+
+
+def test_every_field_of_an_agent_session_is_documented() -> None:
+    section = text("http-api.md").partition("## An agent session")[2].partition("\n## ")[0]
+    told = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`]+)`", section))))
+    full = SessionIntel(
+        store="claude",
+        home="",
+        native_id="",
+        path="",
+        plan=(PlanItem(text=""),),
+        commands=(CommandRun(command="", exit_code=0, ok=True),),
+        failed_attempts=(FailedAttempt(what="", why=""),),
+        limits=(LimitSeen(run=1, failure=FailureClass.OTHER, why=""),),
+        turns=(SpokenTurn(role="", text=""),),
+    )
+
+    shown = names(agent_view(DetectedAgent(intel=full, status=AgentStatus.IDLE), full=True))
+
+    assert {"takeOver", "intel", "exitCode", "why", "resetsAt", "at", "cachedInput"} <= shown <= told
+    assert set(AgentStatus) <= set(re.findall(r"`([^`]+)`", section))
 
 
 def test_every_error_code_is_documented() -> None:
