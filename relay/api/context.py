@@ -65,6 +65,9 @@ class Adoption(Protocol):
 class AgentReader(Protocol):
     """Finds the agents on this machine; provided by the daemon."""
 
+    def seen_from(self, cwd: Path, env: Mapping[str, str]) -> AgentReader:
+        """The same for somebody who stands in another folder, with variables of their own."""
+
     async def agents(self, hours: int) -> Mapping[str, Any]:
         """`{agents, problems, sinceHours}`: those with activity in these hours, and those that run."""
 

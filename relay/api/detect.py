@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import PurePath
+from collections.abc import Iterable, Mapping
+from pathlib import Path, PurePath
 from typing import Any
 
 from attrs import evolve
 
 from relay.api import requests
-from relay.api.context import Adoption, ApiContext
+from relay.api.context import Adoption, AgentReader, ApiContext
 from relay.api.routing import Call, Route, whole_number
 from relay.api.sessions import new_session_id
 from relay.api.starting import SessionSettings, session_settings
@@ -24,12 +24,12 @@ LONGEST_HOURS = 24 * 366 * 5
 
 async def listed(context: ApiContext, call: Call) -> Mapping[str, Any]:
     """GET /api/detect."""
-    return await context.agents.agents(_hours(call))
+    return await _asked(context, call).agents(_hours(call))
 
 
 async def shown(context: ApiContext, call: Call) -> Mapping[str, Any]:
     """GET /api/detect/{id}."""
-    return await context.agents.agent(call.path["id"], _hours(call))
+    return await _asked(context, call).agent(call.path["id"], _hours(call))
 
 
 async def transcript(context: ApiContext, call: Call) -> Mapping[str, Any]:
@@ -37,7 +37,7 @@ async def transcript(context: ApiContext, call: Call) -> Mapping[str, Any]:
     path = call.query.get("file", "")
     if not PurePath(path).is_absolute():
         raise ConfigError(f"file {path[:200]!r} is not absolute", hint="give the transcript's whole path")
-    return await context.agents.agent(path, _hours(call))
+    return await _asked(context, call).agent(path, _hours(call))
 
 
 async def adopt(context: ApiContext, call: Call) -> Mapping[str, Any]:
@@ -54,7 +54,7 @@ async def adopt(context: ApiContext, call: Call) -> Mapping[str, Any]:
         raise ConfigError(f"preset {body.preset[:40]!r} is none of {', '.join(PRESETS)}")
     if body.folder and ("\0" in body.folder or not PurePath(body.folder).is_absolute()):
         raise ConfigError(f"folder {body.folder[:200]!r} is not absolute", hint="give its whole path")
-    found = await context.agents.adopt(
+    found = await _seen_from(context, body.cwd, body.env).adopt(
         body.id,
         hours=_checked(body.since_hours),
         mode=AdoptMode(body.mode),
@@ -121,6 +121,18 @@ async def _settings(
     return evolve(default, options=evolve(default.options, chain=tuple(dict.fromkeys(chain)))), notes
 
 
+def _asked(context: ApiContext, call: Call) -> AgentReader:
+    return _seen_from(context, call.query.get("cwd", ""), call.query.get("env", "").split("\n"))
+
+
+def _seen_from(context: ApiContext, cwd: str, env: Iterable[str]) -> AgentReader:
+    if not PurePath(cwd).is_absolute() or "\0" in cwd:
+        if cwd:
+            raise ConfigError(f"cwd {cwd[:200]!r} is not an absolute path")
+        return context.agents
+    return context.agents.seen_from(Path(cwd), dict(each.split("=", 1) for each in env if "=" in each))
+
+
 def _hours(call: Call) -> int:
     return _checked(whole_number(call.query, "sinceHours", DEFAULT_HOURS))
 
@@ -131,7 +143,11 @@ def _checked(hours: int) -> int:
     return hours
 
 
-_QUERY = {"sinceHours": "how many hours back (24)"}
+_QUERY = {
+    "sinceHours": "how many hours back (24)",
+    "cwd": "the folder of who asks, absolute: looked at too, with its repository and that one's relay.toml",
+    "env": "with cwd, a line NAME=value for each variable that is set there and says where a store lies",
+}
 
 ROUTES = (
     Route(

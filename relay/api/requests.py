@@ -108,6 +108,8 @@ class AdoptRequest:
         dry_run: write nothing, end nothing, begin nothing.
         folder: where the work lies now, absolute; left out: where the agent worked.
         since_hours: how far back it is looked for.
+        cwd: the folder of who asks, absolute: looked at too, with its repository and that one's relay.toml.
+        env: with `cwd`, "NAME=value" of the variables that say where stores lie, as they are set there.
         verify, allow, model: as in `RunRequest`.
     """
 
@@ -120,6 +122,8 @@ class AdoptRequest:
     dry_run: bool = False
     folder: str = ""
     since_hours: int = 24
+    cwd: str = ""
+    env: tuple[str, ...] = ()
     verify: tuple[str, ...] | None = None
     allow: str = ""
     model: str = ""

@@ -10,6 +10,7 @@ import click
 
 from relay.cli.base import at_terminal, say, settings
 from relay.cli.client import BEGIN_SECONDS, Client
+from relay.cli.detect import standpoint
 from relay.cli.launch import ensure_daemon
 from relay.cli.run import follow_session
 from relay.cli.tables import print_json
@@ -26,9 +27,12 @@ def adopt(wanted: str, hours: int, **how: Any) -> int:
     """
     chosen = settings()
     path = Path(wanted).expanduser()
+    cwd, env = standpoint()
     body = {
         "id": str(path.absolute()) if path.suffix and path.exists() else wanted,
         "sinceHours": hours,
+        "cwd": cwd,
+        "env": list(env),
         "target": how["target"],
         "start": how["start"],
         "mode": how["mode"],

@@ -122,7 +122,19 @@ def _ask(route: str, hours: int, wanted: str = "", **query: str) -> Any:
             raise
         return _looked_for(hours, wanted)
     with Client(where) as client:
-        return client.get(route, sinceHours=str(hours), **query)
+        cwd, env = standpoint()
+        return client.get(route, sinceHours=str(hours), cwd=cwd, env="\n".join(env), **query)
+
+
+def standpoint() -> tuple[str, tuple[str, ...]]:
+    """Where the user stands, "" in a folder that is gone, and the variables that say where stores lie."""
+    from relay.providers.store_protocol import VARIABLES
+
+    try:
+        cwd = str(Path.cwd())
+    except FileNotFoundError:
+        cwd = ""
+    return cwd, tuple(f"{name}={os.environ[name]}" for name in VARIABLES if os.environ.get(name))
 
 
 def _may_have_daemon() -> bool:

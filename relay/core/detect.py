@@ -204,12 +204,16 @@ def select(agents: Sequence[DetectedAgent], wanted: str) -> DetectedAgent:
     if wanted == "latest":
         own = [agent for agent in sessions if not agent.managed and not agent.intel.parent]
         if not own:
-            raise NotFoundError("no agent session was found", hint=_WIDER)
+            raise NotFoundError(
+                "no agent session was found", hint="`relay detect --since-hours 168` looks further back"
+            )
         return max(own, key=lambda agent: _seconds(agent.intel))
     exact = [agent for agent in sessions if wanted in (agent.id, agent.intel.path)]
     near = exact or [agent for agent in sessions if wanted and agent.id.startswith(wanted)]
     if not near:
-        raise NotFoundError(f"no agent session {wanted[:200]!r} was found", hint=_WIDER)
+        raise NotFoundError(
+            f"no agent session {wanted[:200]!r} was found", hint="`relay detect` lists their ids"
+        )
     if len(near) > 1:
         # The same session under two folders of accounts: the newer is the one that went on.
         newest = max(near, key=lambda agent: _seconds(agent.intel))
@@ -220,9 +224,6 @@ def select(agents: Sequence[DetectedAgent], wanted: str) -> DetectedAgent:
             f"{len(near)} sessions begin with {wanted[:60]!r}: {names}", hint="give more of it"
         )
     return near[0]
-
-
-_WIDER = "`relay detect --since-hours 168` looks further back"
 
 
 def take_over(agent: DetectedAgent) -> str:

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from relay.core.detect import AgentProcess, DetectedAgent, Told, combine
 from relay.core.intel import Depth, SessionIntel
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from relay.effects.detect_worker import Workers
 
 WORKERS_FROM = 64 * 1024 * 1024
+_EVER = datetime.fromtimestamp(0, UTC)
 OPEN_FOR = timedelta(minutes=30)
 """A session that changed so lately is kept open, so that only what is new of it is read."""
 
@@ -70,6 +71,19 @@ class Listed:
         """The same for the same session, whatever it holds."""
         found = self.found
         return "\0".join((found.store, found.home, found.native_id, found.key, *found.paths))
+
+
+@frozen(kw_only=True)
+class Outlook:
+    """Where stores are looked for, and whose they are.
+
+    Args:
+        machine: the folders that are looked at.
+        labels: (provider, home) -> label of the account.
+    """
+
+    machine: Machine
+    labels: Mapping[tuple[str, str], str] = field(factory=dict)
 
 
 @frozen(kw_only=True)
@@ -111,14 +125,30 @@ class Detector:
         self._fresh: set[str] = set()
         self._lock = threading.Lock()
 
-    def scan(self, since: datetime) -> Scan:
+    def scan(self, since: datetime, outlook: Outlook | None = None) -> Scan:
         """All agents with activity since then, and those that run.
 
         Args:
             since: an instant (aware).
+            outlook: of who asks, where it is another than the detector's own.
         """
         with self._lock, self._files.keeping_copies():
-            return self._scan(since)
+            return self._scan(since, outlook or self._outlook())
+
+    def search(self, wanted: Callable[[Found], bool], outlook: Outlook) -> tuple[DetectedAgent, ...]:
+        """The sessions that a store's listing tells to be wanted, however old; no other is read."""
+        with self._lock, self._files.keeping_copies():
+            problems: list[str] = []
+            sessions = []
+            for each in self._list(outlook.machine, _EVER, problems):
+                if not wanted(each.found):
+                    continue
+                intel = self._cache.get(each.key, each.found.stamp) or self._read(each, problems)
+                if intel is not None:
+                    sessions.append(intel)
+            processes = self._processes(outlook.machine, problems) if sessions else ()
+            agents = combine(_newest(sessions), processes, self.told(outlook), self._clock())
+            return tuple(agent for agent in agents if _is_shown(agent, _EVER))
 
     def listed(self, since: datetime) -> tuple[tuple[Listed, ...], tuple[str, ...]]:
         """The sessions that changed since then, without reading any; and what could not be looked at."""
@@ -152,11 +182,12 @@ class Detector:
                     return lift
         raise NotFoundError(f"session {agent.id} is no longer in {agent.intel.home}")
 
-    def lone(self, path: str) -> DetectedAgent:
+    def lone(self, path: str, outlook: Outlook | None = None) -> DetectedAgent:
         """The session of a transcript that lies in no store of this machine, as a copy does.
 
         Args:
             path: absolute.
+            outlook: as of `scan`.
 
         Raises:
             NotFoundError: no CLI's transcript.
@@ -169,14 +200,17 @@ class Detector:
                 f"{path} is no transcript that can be read by itself",
                 hint="those of Claude Code, Codex, Gemini CLI, Qwen Code and Copilot CLI can",
             )
-        [agent] = combine([listed(intel)], (), self.told(), self._clock())
+        [agent] = combine([listed(intel)], (), self.told(outlook), self._clock())
         return agent
 
     def _store(self, name: str) -> SessionStore:
         return next((store for store in self._stores if store.name == name), None) or store_named(name)
 
-    def _scan(self, since: datetime) -> Scan:
-        machine = self._machine()
+    def _outlook(self) -> Outlook:
+        return Outlook(machine=self._machine(), labels=self._labels())
+
+    def _scan(self, since: datetime, outlook: Outlook) -> Scan:
+        machine = outlook.machine
         now = self._clock()
         problems: list[str] = []
         sessions: list[SessionIntel] = []
@@ -201,7 +235,7 @@ class Detector:
         except RelayError as error:
             problems.append(f"what was read can't be remembered: {error.message}")
         processes = self._processes(machine, problems)
-        agents = combine(_newest(sessions), processes, self.told(), now)
+        agents = combine(_newest(sessions), processes, self.told(outlook), now)
         shown = tuple(agent for agent in agents if _is_shown(agent, since))
         return Scan(
             agents=shown,
@@ -275,16 +309,17 @@ class Detector:
             key: opened for key, opened in self._open.items() if key in keys and keys[key] >= oldest
         }
 
-    def told(self) -> dict[str, Told]:
+    def told(self, outlook: Outlook | None = None) -> dict[str, Told]:
         """What is known of each store: its provider, and whose accounts its folders are."""
-        machine = self._machine()
-        labels = self._labels()
+        own = self._machine()
+        labels = outlook.labels if outlook else self._labels()
         told = {}
         for store in self._stores:
             accounts = {
                 home: label for (provider, home), label in labels.items() if provider == store.provider
             }
-            homes = store.homes(machine)
+            # The default account's agents are started in Relay's own environment, whoever asks.
+            homes = store.homes(own)
             if store.provider and homes:
                 accounts.setdefault(homes[0], "default")
             told[store.name] = Told(provider=store.provider, accounts=accounts)

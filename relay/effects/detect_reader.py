@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import trio
@@ -25,6 +26,10 @@ class DetectReader:
         self._finder = finder
         self._key = signing_key
         self._clock = clock
+
+    def seen_from(self, cwd: Path, env: Mapping[str, str]) -> DetectReader:
+        """See `Discovery.seen_from`."""
+        return DetectReader(self._finder.seen_from(cwd, env), self._key, self._clock)
 
     async def agents(self, hours: int) -> Mapping[str, Any]:
         """The agents of these hours."""

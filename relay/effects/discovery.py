@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -12,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 from attrs import evolve, frozen
 
 from relay.core.detect import DetectedAgent, agent_view, select
-from relay.effects.detect import Detector, Scan
+from relay.effects.detect import Detector, Outlook, Scan
 from relay.effects.detect_cache import DetectCache
 from relay.errors import NotFoundError, RelayError
-from relay.providers.store_protocol import Machine
+from relay.providers.store_protocol import VARIABLES, Found, Machine
 from relay.providers.table import provider_names
 from relay.store.places import RepoPlaces, StatePlaces
+from relay.store.repo_root import repository_root
 from relay.store.repositories import known_repositories
 from relay.store.user_config import FILE_NAME
 
@@ -26,8 +28,6 @@ if TYPE_CHECKING:
 
 DEFAULT_HOURS = 24
 LONGEST_HOURS = 24 * 366 * 5
-_WIDER = timedelta(days=30)
-"""How far back a session is looked for that was named by its id and is not among the newest."""
 
 
 @frozen(kw_only=True)
@@ -38,7 +38,7 @@ class Surroundings:
         places: the user's state folder; the cache lies in it.
         config_dir: folder of the user's own relay.toml.
         env: the environment.
-        cwd: a folder whose repository's relay.toml counts too, or None.
+        cwd: a folder that is looked at too, with its repository and that one's relay.toml, or None.
     """
 
     places: StatePlaces
@@ -58,9 +58,28 @@ class Discovery:
         cache = DetectCache(surroundings.places.root / "detected.json")
         self.detector = Detector(self.machine, labels=self._labels, cache=cache, clock=clock)
 
+    def seen_from(self, cwd: Path, env: Mapping[str, str]) -> Discovery:
+        """The same for somebody who stands in another folder, with other variables that name stores.
+
+        Args:
+            cwd: absolute.
+            env: of it, only `relay.providers.store_protocol.VARIABLES`; one that is not named is unset.
+        """
+        kept = {name: value for name, value in self._around.env.items() if name not in VARIABLES}
+        named = {name: value for name, value in env.items() if name in VARIABLES}
+        other = copy.copy(self)
+        other._around = evolve(self._around, cwd=cwd, env={**kept, **named})
+        return other
+
     def scan(self, hours: int = DEFAULT_HOURS) -> Scan:
         """The agents with activity in these hours, and those that run."""
-        return self.detector.scan(self._clock() - timedelta(hours=min(hours, LONGEST_HOURS)))
+        return self._scan(timedelta(hours=min(hours, LONGEST_HOURS)))
+
+    def _scan(self, back: timedelta) -> Scan:
+        return self.detector.scan(self._clock() - back, self._outlook())
+
+    def _outlook(self) -> Outlook:
+        return Outlook(machine=self.machine(), labels=self._labels())
 
     def named(self, wanted: str, hours: int = DEFAULT_HOURS) -> DetectedAgent:
         """The agent that is named, as `relay.core.detect.select` does; by an id, also an older one; by its
@@ -72,17 +91,17 @@ class Discovery:
         path = Path(wanted).expanduser()
         is_file = bool(path.suffix) and path.is_file()
         name = str(path.absolute()) if is_file else wanted
+        agents = self.scan(hours).agents
         try:
-            return select(self.scan(hours).agents, name)
+            return select(agents, name)
         except NotFoundError:
             if wanted == "latest":
                 raise
-        try:
-            return select(self.detector.scan(self._clock() - _WIDER).agents, name)
-        except NotFoundError:
-            if not is_file:
-                raise
-        return self.detector.lone(name)
+        if not is_file:
+            return select(self.detector.search(_begins(wanted), self._outlook()), wanted)
+        found = self.detector.search(_lies_in(path), self._outlook())
+        # The store may know the file by another name: through a link, or with "..".
+        return select(found, found[0].intel.path) if found else self.detector.lone(name, self._outlook())
 
     def machine(self) -> Machine:
         """Where stores are looked for."""
@@ -91,7 +110,7 @@ class Discovery:
             accounts.setdefault(provider, {})[home] = None
         folders = [str(repo.root) for repo in self._repositories()]
         if self._around.cwd is not None:
-            folders.append(str(self._around.cwd))
+            folders += [str(self._around.cwd), str(repository_root(self._around.cwd))]
         env = self._around.env
         return Machine(
             env=env,
@@ -120,7 +139,7 @@ class Discovery:
     def _configs(self) -> list[Config]:
         repositories = self._repositories()
         if self._around.cwd is not None:
-            repositories.append(RepoPlaces(root=self._around.cwd))
+            repositories.append(RepoPlaces(root=repository_root(self._around.cwd)))
         files = [self._around.config_dir / FILE_NAME, *(repo.config for repo in repositories)]
         if not any(map(os.path.lexists, files)):
             return []
@@ -141,6 +160,23 @@ class Discovery:
             return list(known_repositories(self._around.places))
         except RelayError:
             return []
+
+
+def _begins(wanted: str) -> Callable[[Found], bool]:
+    # A store whose listing tells no ids has to be read to tell them.
+    return lambda found: not found.native_id or found.native_id.startswith(wanted)
+
+
+def _lies_in(path: Path) -> Callable[[Found], bool]:
+    def told(name: str) -> tuple[int, int] | None:
+        try:
+            status = os.stat(name)  # noqa: PTH116  (of every transcript there is)
+        except (OSError, ValueError):
+            return None
+        return status.st_dev, status.st_ino
+
+    wanted = told(str(path))
+    return lambda found: wanted is not None and any(told(name) == wanted for name in found.paths)
 
 
 def scan_view(finder: Discovery, hours: int) -> dict[str, Any]:

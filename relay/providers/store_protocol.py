@@ -20,6 +20,23 @@ if TYPE_CHECKING:
     from relay.core.lift import Lift
 
 
+VARIABLES = (
+    "APPDATA",
+    "CLAUDE_CONFIG_DIR",
+    "CLINE_DIR",
+    "CODEX_HOME",
+    "CONTINUE_GLOBAL_DIR",
+    "COPILOT_HOME",
+    "CURSOR_DATA_DIR",
+    "GEMINI_CLI_HOME",
+    "QWEN_HOME",
+    "VSCODE_PORTABLE",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+)
+"""Of the environment: those that say where a store lies."""
+
+
 @frozen(kw_only=True)
 class Machine:
     """Where stores are looked for.

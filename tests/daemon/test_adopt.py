@@ -94,6 +94,38 @@ async def test_a_dry_run_shows_the_brief_and_writes_nothing(home: Live, shop: Pa
     await home.stop()
 
 
+async def test_agents_are_found_as_who_asks_would_find_them_without_a_daemon(
+    home: Live, shop: Path, tmp_path: Path
+) -> None:
+    await home.start()
+    elsewhere = tmp_path / "elsewhere"
+    shutil.move(tmp_path / "home" / ".codex", elsewhere)
+    (shop / "sub").mkdir()
+    began = datetime.now(UTC) - timedelta(minutes=2)
+    (shop / ".aider.chat.history.md").write_text(
+        f"\n# aider chat started at {began:%Y-%m-%d %H:%M:%S}\n\n#### Tidy the shelves\n\nI will.\n"
+    )
+    home.more_env["CODEX_HOME"] = str(elsewhere)
+
+    listed = await home.cli("--json", "detect", cwd=shop / "sub")
+
+    agents = {agent["provider"]: agent for agent in json.loads(listed.stdout)["agents"]}
+    assert agents.keys() == {"codex", "aider"}
+    assert agents["codex"]["home"] == str(elsewhere)
+    for provider, goal in (("codex", TASK), ("aider", "Tidy the shelves")):
+        command = agents[provider]["takeOver"].split()
+        assert command[:2] == ["relay", "detect"]
+        shown = await home.cli("detect", "show", agents[provider]["id"], cwd=shop / "sub")
+        assert f"goal           {goal}" in shown.stdout.decode(), shown.stderr
+        ran = await home.cli("--json", *command[1:], "--dry-run", cwd=shop / "sub")
+        assert ran.returncode == 0, ran.stderr
+        assert json.loads(ran.stdout)["goal"] == goal
+
+    nowhere = await home.client.get("/api/detect", params={"cwd": "sub"})
+    assert "is not an absolute path" in nowhere.json()["error"]["message"]
+    await home.stop()
+
+
 async def test_a_transcript_that_lies_in_no_account_is_adopted_by_its_path(
     home: Live, shop: Path, tmp_path: Path
 ) -> None:
