@@ -5,8 +5,11 @@ Pure; used by the effects that adopt, by the session actor and when a session is
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from attrs import evolve
 
+from relay.core.attempts import FailedAttempt
 from relay.core.facts import SessionFacts
 from relay.core.paths import normal
 from relay.core.record import Adopted, AdoptMode
@@ -14,6 +17,7 @@ from relay.core.record import Adopted, AdoptMode
 PRESETS = {"short": 12_000, "normal": 24_000, "full": 80_000}
 """Most characters of a brief; a token is about four."""
 
+GONE = "the file is not in the folder now: removed, moved or undone since, or written elsewhere"
 _BRIEF = (
     "Do not change anything yet. Say in a few lines what the task is, what is done and what remains, "
     "then wait for my word."
@@ -35,6 +39,23 @@ def known_before(adopted: SessionFacts | None, goal: str, worktree: str) -> Sess
     if adopted is None:
         return SessionFacts.for_goal(goal, worktree=worktree)
     return evolve(adopted, worktree=normal(worktree))
+
+
+def without_gone(facts: SessionFacts, gone: Iterable[str]) -> SessionFacts:
+    """The facts with nothing written that is not there: the next agent must not take it for done.
+
+    Args:
+        gone: of `facts.changed`, what is not in the folder and was not deleted there either.
+    """
+    lost = frozenset(gone)
+    if not lost:
+        return facts
+    tried = {f"edit {path}": FailedAttempt(what=f"edit {path}", why=GONE) for path in sorted(lost)}
+    return evolve(
+        facts,
+        changed={path: None for path in facts.changed if path not in lost},
+        failures={**facts.failures, **tried},
+    )
 
 
 def words_for(adopted: Adopted | None, worktree: str) -> tuple[str, ...]:

@@ -178,7 +178,7 @@ def build(facts: SessionFacts, here: Circumstances) -> Contract:
         version=VERSION,
         task_goal=goal,
         next_action=next_action(facts),
-        do_not_redo=do_not_redo(facts),
+        do_not_redo=do_not_redo(facts, {change.path for change in here.files if change.status == "D"}),
         initial_prompt=goal,
         plan=tuple(one_line(text) for text in items),
         tasks_remaining=tuple(one_line(text) for text in facts.remaining),

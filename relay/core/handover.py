@@ -6,6 +6,7 @@ Pure; used by the contract's builder.
 from __future__ import annotations
 
 import re
+from collections.abc import Set
 
 from relay.core.attempts import CUT_OFF, FailedAttempt, what_of
 from relay.core.events import ToolKind
@@ -52,14 +53,18 @@ def next_action(facts: SessionFacts) -> str:
     return one_line(remaining[0]) if remaining else one_line(facts.next_step) or NO_PLAN
 
 
-def do_not_redo(facts: SessionFacts) -> tuple[str, ...]:
-    """The plan's completed items, the commands whose effect stays, and the files written, a line each."""
+def do_not_redo(facts: SessionFacts, deleted: Set[str] = frozenset()) -> tuple[str, ...]:
+    """The plan's completed items, the commands whose effect stays, and the files written, a line each.
+
+    Args:
+        deleted: files that are not there any more.
+    """
     ran = (
         f"Ran {command.command}" + ("" if command.exit_code is None else f" (exit code {command.exit_code})")
         for command in facts.commands.values()
         if command.ok and lasts(command.command)
     )
-    return tuple(dict.fromkeys((*(one_line(text) for text in facts.done), *ran, *_written(facts))))
+    return tuple(dict.fromkeys((*(one_line(text) for text in facts.done), *ran, *_written(facts, deleted))))
 
 
 def attempts(facts: SessionFacts) -> tuple[FailedAttempt, ...]:
@@ -75,9 +80,9 @@ def half_written(facts: SessionFacts) -> tuple[tuple[str, str], ...]:
     return tuple(dict.fromkeys((path, one_line(call.detail)) for call in edits for path in call.paths))
 
 
-def _written(facts: SessionFacts) -> tuple[str, ...]:
+def _written(facts: SessionFacts, deleted: Set[str]) -> tuple[str, ...]:
     lines: list[str] = []
-    paths = [one_line(path) for path in facts.changed]
+    paths = [one_line(path) for path in facts.changed if path not in deleted]
     for path in paths[-_WRITTEN_FILES:]:
         if lines and len(lines[-1]) + len(path) < _LINE:
             lines[-1] += f", {path}"

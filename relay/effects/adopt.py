@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import Any
 import trio
 from attrs import evolve, frozen
 
-from relay.core.adoption import PRESETS
+from relay.core.adoption import PRESETS, without_gone
 from relay.core.brief import render
 from relay.core.chain import Target
 from relay.core.contract import ChangedPath, Circumstances, Contract, build, sign
@@ -160,6 +160,10 @@ async def adopt(
     if cwd != folder:
         notes.append(f"its folder is {folder}, not {cwd}")
     work = await history.diff_uncommitted(repo.root)
+    gone = await trio.to_thread.run_sync(_gone, repo.root, facts, {file.path for file in work.files})
+    if gone:
+        facts = without_gone(facts, gone)
+        notes.append(f"not there of what it wrote: {one_line(', '.join(gone), 200)}")
     here = Circumstances(
         contract_id=_contract_id(intel, repo.head_commit, len(facts.commands)),
         session_id=f"adopted-{intel.native_id}",
@@ -227,6 +231,11 @@ def _adopted(agent: DetectedAgent, order: AdoptOrder, still_runs: bool, cwd: str
         brief_chars=PRESETS[order.preset],
     )
     return adopted, why
+
+
+def _gone(root: Path, facts: SessionFacts, in_work: Set[str]) -> tuple[str, ...]:
+    """What it changed that is not there, and of which git knows no deletion either; nothing is opened."""
+    return tuple(path for path in facts.changed if path not in in_work and not _is_there(root, path))
 
 
 def _is_there(folder: Path, path: str) -> bool:

@@ -150,6 +150,16 @@ def test_there_is_always_a_next_action(done: Work, want: str) -> None:
     assert build(done.facts(), here()).next_action == want
 
 
+def test_a_file_that_was_deleted_again_is_not_told_as_written() -> None:
+    facts = Work().edit("kept.py", "gone.py").facts()
+    gone = ChangedPath(path="gone.py", status="D", added=0, removed=4)
+
+    contract = build(facts, here(files=(gone,)))
+
+    assert contract.do_not_redo == ("Wrote kept.py",)
+    assert gone in contract.files_changed
+
+
 def test_the_same_work_gives_the_same_bytes() -> None:
     assert signed() == signed()
 

@@ -84,6 +84,26 @@ async def test_the_next_agent_goes_on_from_what_was_left_uncommitted(home: Live,
     await home.stop()
 
 
+async def test_what_the_agent_wrote_and_is_not_there_is_not_told_as_done(home: Live, shop: Path) -> None:
+    await home.start()
+
+    answer = await adopted(home, "latest", "--target", "scripted/one", "--start", "--detach")
+
+    assert "not there of what it wrote: refund.py" in answer["notes"]
+    await home.reach(answer["sessionId"], "COMPLETED")
+    opening = await home.client.get("/api/contract", params={"session": answer["sessionId"]})
+    for brief in (answer["markdown"], opening.json()["markdown"]):
+        assert "Wrote refund.py" not in brief
+        assert "edit refund.py: the file is not in the folder now" in brief
+
+    (shop / "refund.py").write_text("def refund(): ...\n")
+    there = await adopted(home, "latest", "--dry-run")
+
+    assert "Wrote refund.py" in there["markdown"]
+    assert not any("not there" in note for note in there["notes"])
+    await home.stop()
+
+
 async def test_a_dry_run_shows_the_brief_and_writes_nothing(home: Live, shop: Path) -> None:
     await home.start()
     shown = await home.cli("detect", "--adopt", "latest", "--dry-run")
