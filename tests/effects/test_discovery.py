@@ -89,7 +89,7 @@ def long_ago(around: Surroundings, tmp_path: Path) -> Path:
 def test_an_old_session_is_found_by_its_id(around: Surroundings, long_ago: Path) -> None:
     finder = Discovery(around)
 
-    assert finder.scan().agents == ()
+    assert long_ago.stem not in {agent.id for agent in finder.scan().agents}
     assert finder.named(long_ago.stem).intel.path == str(long_ago)
     assert finder.named(long_ago.stem[:13]).id == long_ago.stem
 
