@@ -45,6 +45,7 @@ _STATUS = {
 _TOLD_CODE = re.compile(r"\"exit_code\":\s*(-?\d{1,9})")
 _GOES_ON = re.compile(r"^Process running with session ID (\d+)", re.MULTILINE)
 _REFUSED = re.compile(r"rejected by (?:the )?user|^patch rejected|denied by", re.IGNORECASE)
+_ABORTED = re.compile(r"^aborted by user", re.MULTILINE)
 _FAILED_SCRIPT = re.compile(r"Script (?:failed|error|aborted|timed out)")
 _APPLIED = "Success. Updated the following files"
 
@@ -139,7 +140,12 @@ class CodexCalls:
             self._await(asked.call_id, asked)
         else:
             self._asked.pop(asked.call_id, None)
-            self._ended(asked, output, code_in(output), at)
+            code = code_in(output)
+            if code is None and _ABORTED.search(body_of(output), 0, HEAD):
+                # It stays under way: the end of its turn tells it as cut off, and an item of it nothing more.
+                self._is_new(asked.call_id, "output")
+                return
+            self._ended(asked, output, code, at)
 
     def item(self, item: Mapping[str, Any], at: datetime | None) -> None:
         """A call that came to its end, as a thread item."""

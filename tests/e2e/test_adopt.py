@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import trio
 
@@ -22,7 +23,7 @@ from tests.e2e.test_handoff import (
     WRITE_GREET,
     WRITE_SHOUT,
 )
-from tests.fakes.llm.script import plan, say, write
+from tests.fakes.llm.script import plan, say, shell, write
 
 pytestmark = pytest.mark.real_cli
 
@@ -181,6 +182,34 @@ async def test_codex_is_resumed_in_its_own_home(stage: Stage) -> None:
         assert [run["nativeResume"] for run in done["runs"]] == [True]
         assert done["runs"][0]["nativeId"] == answer["id"]
         assert stage.file(done["sessionId"], "shout.py") == SHOUT
+
+
+INSTALL = "npm install --version; echo started > started.txt; sleep 300"
+
+
+@pytest.mark.parametrize(("own", "other"), [("claude", "codex"), ("codex", "claude")])
+async def test_a_running_agent_is_left_alone_until_it_is_paused(stage: Stage, own: str, other: str) -> None:
+    half = (plan((WRITE_GREET, "completed"), (WRITE_SHOUT, "in_progress")), write("greet.py", GREET))
+    login = getattr(stage, own)("main", *half, shell(INSTALL), say("Never said."))
+    getattr(stage, other)("main", *SECOND_HALF)
+    async with stage.daemon(touches_checkout=True) as relay, trio.open_nursery() as nursery:
+        nursery.start_soon(by_hand, stage, own, login, TASK)
+        await relay.appears(stage.repo / "started.txt")
+        found = (await relay.get("/api/detect"))["agents"]
+        [agent] = [each for each in found if each["folder"] == str(stage.repo)]
+        assert (agent["provider"], agent["status"], agent["turnOpen"]) == (own, "running", True)
+
+        looked = await adopted(relay)
+
+        assert psutil.pid_exists(agent["pid"])
+        assert any("is left alone" in note for note in looked["notes"])
+
+        answer = await adopted(relay, target=other, start=True, pause=True, allow="all", verify=[CHECK])
+
+        assert f"the agent (pid {agent['pid']}) was ended" in answer["notes"]
+        assert f"Ran {INSTALL}" not in answer["markdown"]
+        assert f"run {INSTALL}: " in answer["markdown"]
+        await relay.reach(answer["sessionId"], "COMPLETED")
 
 
 async def test_the_brief_alone_and_a_dry_run(stage: Stage) -> None:

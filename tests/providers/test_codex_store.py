@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from relay.core.attempts import CUT_OFF as CUT_SHORT
 from relay.core.events import TokenUsage
 from relay.core.intel import Depth, SessionIntel
 from relay.providers.codex_store import CodexStore
@@ -94,7 +95,7 @@ RECORDINGS: dict[str, dict[str, Any]] = {
         "failed_attempts": (("run echo broken >&2; exit 3", "exit code 3: broken"),),
     },
     "sigint_text": {**OPEN, "first_prompt": "do the long thing"},
-    "sigint_tool": {**OPEN, "first_prompt": "do the long thing"},
+    "sigint_tool": {**CUT_OFF, "commands": (), "failed_attempts": ((f"run {SLEEP}", CUT_SHORT),)},
     "sigkill_group_tool": CUT_OFF,
     "sigkill_tool": CUT_OFF,
     "sigterm_text": {**OPEN, "first_prompt": "do the long thing"},
@@ -439,6 +440,29 @@ def test_code_mode_that_was_cut_off_between_its_calls(tmp_path: Path) -> None:
     intel = both(home)
 
     assert (intel.files_changed, intel.cut_off) == (("made.py",), ("run ruff check",))
+
+
+@pytest.mark.parametrize("item", [True, False])
+def test_a_command_that_was_aborted_is_none_that_ran(tmp_path: Path, item: bool) -> None:
+    ended = {"type": "CommandExecution", "id": "c1", "command": ["bash", "-lc", "npm install"]}
+    told = event("item_completed", item={**ended, "status": "failed", "exit_code": -1})
+    home = put(
+        tmp_path,
+        rollout(
+            META,
+            event("user_message", message="go"),
+            call("exec_command", "c1", cmd="npm install"),
+            output("c1", "Wall time: 1.7 seconds\naborted by user"),
+            event("turn_aborted", reason="interrupted"),
+            *([told] if item else []),
+        ),
+    )
+
+    intel = both(home)
+
+    assert shown(intel, "commands") == ()
+    assert intel.cut_off == ("run npm install",)
+    assert shown(intel, "failed_attempts") == (("run npm install", CUT_SHORT),)
 
 
 def test_a_call_that_is_told_in_three_ways_counts_once(tmp_path: Path) -> None:
