@@ -20,7 +20,7 @@ from relay.actors import messages
 from relay.actors.facade import Facade
 from relay.api.app import create_app
 from relay.api.auth import Gatekeeper
-from relay.api.context import Adoption, ApiContext
+from relay.api.context import Adoption, AgentReader, ApiContext
 from relay.api.stream import EventStream
 from relay.core.chain import Target
 from relay.core.commands import Accepted, Answer, Refused
@@ -117,6 +117,9 @@ class FakeMachine:
 
 
 class FakeAgents:
+    def seen_from(self, cwd: Path, env: Mapping[str, str]) -> AgentReader:
+        return self
+
     async def agents(self, hours: int) -> Mapping[str, Any]:
         return {"agents": [], "problems": [], "sinceHours": hours}
 

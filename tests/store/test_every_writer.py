@@ -476,8 +476,8 @@ def writes(source: str) -> bool:
         name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
         owner = ast.unparse(node.func.value) if isinstance(node.func, ast.Attribute) else ""
         arguments = " ".join(ast.unparse(argument) for argument in (*node.args, *node.keywords))
-        # `copy` without an owner is that of the module copy: values, not files.
-        if name in WRITING_CALLS and owner != "formatter" and (name, owner) != ("copy", ""):
+        # `copy` of the module copy is of values, not of files.
+        if name in WRITING_CALLS and owner != "formatter" and (name != "copy" or owner not in ("", "copy")):
             return True
         if name == "replace" and (owner in ("os", "atomic") or (len(node.args) == 1 and not node.keywords)):
             return True
