@@ -162,15 +162,7 @@ def failed(
         case failure if failure in OF_THE_TASK:
             return probe_lost(breaker)
         case FailureClass.AUTH:
-            return evolve(
-                breaker,
-                state=Circuit.ISOLATED,
-                reason=why,
-                open_until=None,
-                probe_until=None,
-                opened_by=FailureClass.AUTH,
-                updated_at=now,
-            )
+            return evolve(isolate(breaker, why, now), opened_by=FailureClass.AUTH)
         case FailureClass.USAGE_LIMIT:
             limited = breaker.opened_by is FailureClass.USAGE_LIMIT and breaker.open_at(now)
             if limited and verdict.resets_at is None:

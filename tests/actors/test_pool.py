@@ -70,21 +70,12 @@ def test_while_the_probe_is_not_answered_nobody_else_is_let_through(begin: Begin
     assert breaker(daemon.world).state is Circuit.HALF_OPEN
 
 
-def test_when_the_prober_is_stopped_the_next_one_probes(begin: Begin) -> None:
+@pytest.mark.parametrize("left_by", [commands.Stop, commands.Pause])
+def test_when_the_prober_is_stopped_or_paused_the_next_one_probes(begin: Begin, left_by: type[Any]) -> None:
     daemon = all_wait(begin, SAYS_NOTHING_YET)
     at_the_reset(daemon)
     (prober,) = [sid for sid in SESSIONS if (sid, 2) in daemon.world.runs]
-    daemon.command(commands.Stop, sid=prober)
-    others = [sid for sid in SESSIONS if sid != prober]
-    daemon.run(lambda: any((sid, 2) in daemon.world.runs for sid in others))
-    assert daemon.world.now < RESET + timedelta(minutes=2)
-
-
-def test_when_the_prober_is_paused_the_next_one_probes(begin: Begin) -> None:
-    daemon = all_wait(begin, SAYS_NOTHING_YET)
-    at_the_reset(daemon)
-    (prober,) = [sid for sid in SESSIONS if (sid, 2) in daemon.world.runs]
-    daemon.command(commands.Pause, sid=prober)
+    daemon.command(left_by, sid=prober)
     others = [sid for sid in SESSIONS if sid != prober]
     daemon.run(lambda: any((sid, 2) in daemon.world.runs for sid in others))
     assert daemon.world.now < RESET + timedelta(minutes=2)
