@@ -73,10 +73,8 @@ class Discovery:
 
     def scan(self, hours: int = DEFAULT_HOURS) -> Scan:
         """The agents with activity in these hours, and those that run."""
-        return self._scan(timedelta(hours=min(hours, LONGEST_HOURS)))
-
-    def _scan(self, back: timedelta) -> Scan:
-        return self.detector.scan(self._clock() - back, self._outlook())
+        since = self._clock() - timedelta(hours=min(hours, LONGEST_HOURS))
+        return self.detector.scan(since, self._outlook())
 
     def _outlook(self) -> Outlook:
         return Outlook(machine=self.machine(), labels=self._labels())
