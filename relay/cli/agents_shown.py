@@ -20,7 +20,7 @@ _STATUS_COLOURS = {"running": "green", "active": "green", "idle": "yellow"}
 
 
 def show_agents(agents: Sequence[Mapping[str, Any]], *, empty: str) -> None:
-    """Print agents of GET /api/detect, or a line when there are none."""
+    """Print agents of GET /api/detect, each with its take-over command; or a line when there are none."""
     if agents and 0 < terminal_width() < _TABLE_COLUMNS:
         colour = use_colour()
         click.echo(
@@ -28,6 +28,9 @@ def show_agents(agents: Sequence[Mapping[str, Any]], *, empty: str) -> None:
         )
     else:
         show_table(_HEADINGS, map(row, agents), empty=empty)
+        commands = [command for agent in agents if (command := take_over(agent))]
+        if commands:
+            click.echo("\n".join(("\ntake one over:", *(f"  {command}" for command in commands))))
 
 
 def row(agent: Mapping[str, Any]) -> tuple[object, ...]:

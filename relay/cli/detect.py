@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import click
 
-from relay.cli.agents_shown import count, short_id, show_agents, take_over
+from relay.cli.agents_shown import count, short_id, show_agents
 from relay.cli.base import Group, say, settings
 from relay.cli.tables import instant, pairs, plural, print_json
 from relay.core.quoting import clean, one_line
@@ -85,7 +85,6 @@ def listed(hours: int, everything: bool, adopt: str, **how: Any) -> None:
     takeable = next((agent for agent in agents if agent["takeOver"]), None)
     if takeable:
         say(f"\nlook at one: relay detect show {short_id(takeable)}")
-        say(f"take it over: {take_over(takeable)}")
 
 
 @detect.command("show")

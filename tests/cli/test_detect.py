@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,18 @@ def test_how_a_session_stands(relay, tmp_path: Path, recording: str, said: dict[
     facts = shown(relay, tmp_path, recording)
 
     assert {name: facts[name] for name in said} == said
+
+
+def test_a_list_says_of_every_session_how_it_is_taken_over(relay, tmp_path: Path) -> None:
+    for recording in ("claude/work", "codex/work", "gemini/todo"):
+        place(recording, tmp_path)
+    told = json.loads(relay("--json", "detect", *EVER).out)["agents"]
+    ids = [agent["id"][:13] for agent in told if agent["takeOver"]]
+
+    listed = relay("detect", *EVER).out
+
+    assert len(ids) == 3
+    assert [line.split()[3] for line in listed.split("\n") if line.startswith("  relay detect")] == ids
 
 
 def test_what_was_cut_off_is_told_once(relay, tmp_path: Path) -> None:
